@@ -1,0 +1,28 @@
+"""How windows travel: stream interfaces at the borders, channels between working nodes.
+
+Interfaces (`interface` and one file per medium) connect the system with the world; channels connect working nodes
+with sequence numbers, credits and acknowledgements. What happens to windows in between is in `gsdm_grid.engine`.
+"""
+
+from gsdm_grid.channels.interface import (
+    EndOfStream,
+    InterfaceContext,
+    StreamInterface,
+    interfaces,
+    register_stream_interface,
+)
+
+
+def builtin_interfaces() -> None:
+    """Import the built-in interfaces, which registers them."""
+    from gsdm_grid.channels import memory  # noqa: F401
+
+
+__all__ = [
+    "EndOfStream",
+    "InterfaceContext",
+    "StreamInterface",
+    "builtin_interfaces",
+    "interfaces",
+    "register_stream_interface",
+]

@@ -1,0 +1,126 @@
+"""Stream interfaces: how windows enter and leave the system.
+
+An interface encapsulates one medium behind four methods: ``open``, ``next``, ``insert`` and ``close`` (thesis 2.4).
+Sources implement ``next``, sinks ``insert``. People register their own with `register_stream_interface`.
+The engine is the only caller; it calls from one thread, and never calls ``next`` again before it has room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from gsdm_grid.errors import QueryError, UnknownName
+from gsdm_grid.model import Clock, PhysicalWindow, StreamType, SystemClock
+
+
+class EndOfStream(Exception):
+    """Raised by ``next`` when a source has no more windows and never will."""
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass
+class InterfaceContext:
+    """What the engine lends an interface while it is open. ``wake`` may be called from any thread."""
+
+    wake: Callable[[], None] = _nothing
+    clock: Clock = field(default_factory=SystemClock)
+
+
+class StreamInterface:
+    """Base of all interfaces. Made from a stream type and options when a query is installed; reopened on resume.
+
+    Class attributes say what the engine may assume:
+    ``local``: it holds live objects of the process that made it, so it cannot move to another one.
+    ``replayable``: ``seek`` works, so after a crash the stream can be read again from any ordinal.
+    """
+
+    local: ClassVar[bool] = False
+    replayable: ClassVar[bool] = False
+
+    def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
+        self.stream_type = stream_type
+        self.options = options
+        self.context = InterfaceContext()
+
+    def open(self, context: InterfaceContext) -> None:
+        """Prepare for reading or writing. Called once per activation; after ``close`` it may be called again."""
+        self.context = context
+
+    def next(self, limit: int) -> PhysicalWindow | None:
+        """At most ``limit`` windows, or None if there are none just now. Must not block; `EndOfStream` at the end.
+
+        A source that got windows later, in a thread of its own, calls ``context.wake()``.
+        """
+        raise QueryError(f"stream interface {type(self).__name__!r} cannot be read from")
+
+    def seek(self, ordinal: int) -> None:
+        """Go on reading at this place, counted in windows from the start. Only if ``replayable``."""
+        raise QueryError(f"stream interface {type(self).__name__!r} cannot go back")
+
+    def ready(self) -> bool:
+        """Whether a sink can take another block now. One that could not calls ``context.wake()`` once it can."""
+        return True
+
+    def insert(self, block: PhysicalWindow) -> None:
+        """Take a block of windows, in order. Must not block for long: see ``ready``."""
+        raise QueryError(f"stream interface {type(self).__name__!r} cannot be written to")
+
+    def finish(self) -> None:
+        """The stream has ended: no block will follow (unlike ``close``, which may be a pause)."""
+
+    def close(self) -> None:
+        """Let go of files, sockets and threads. Must be safe to call twice."""
+
+    def statistics(self) -> dict[str, int | float]:
+        """Figures worth showing, such as ``dropped_oldest``; every dropped window is counted by reason."""
+        return {}
+
+
+class InterfaceRegistry:
+    """Stream interface classes by name."""
+
+    def __init__(self) -> None:
+        self._classes: dict[str, type[StreamInterface]] = {}
+
+    def add(self, name: str, interface: type[StreamInterface]) -> None:
+        """Register a class; registering a name again replaces it, as notebooks need."""
+        self._classes[name] = interface
+
+    def get(self, name: str) -> type[StreamInterface]:
+        """The class of this name, or at a path ``package.module:Class``."""
+        from gsdm_grid.channels import builtin_interfaces
+
+        builtin_interfaces()
+        if name in self._classes:
+            return self._classes[name]
+        if ":" in name:
+            import importlib
+
+            module, _, attribute = name.partition(":")
+            try:
+                found = getattr(importlib.import_module(module), attribute)
+            except (ImportError, AttributeError) as error:
+                raise QueryError(f"stream interface path {name!r} cannot be loaded: {error}") from error
+            if isinstance(found, type) and issubclass(found, StreamInterface):
+                return found
+        raise UnknownName("stream interface", name, self.names())
+
+    def names(self) -> list[str]:
+        """All registered names, sorted."""
+        from gsdm_grid.channels import builtin_interfaces
+
+        builtin_interfaces()
+        return sorted(self._classes)
+
+
+interfaces = InterfaceRegistry()
+
+
+def register_stream_interface(name: str, interface: type[StreamInterface]) -> None:
+    """Make an interface class known under a name (thesis 3.2.3)."""
+    interfaces.add(name, interface)

@@ -1,0 +1,152 @@
+"""Interfaces over objects of this process: iterables as sources; queues and callbacks as sinks.
+
+They hold live objects, so they stay in the process that made them; the compiler links it with the rest.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
+from gsdm_grid.errors import QueryError
+from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType
+
+
+class MemorySource(StreamInterface):
+    """Option ``items``: an iterable of physical windows, logical windows, or mappings of attribute values.
+
+    A list can be read again from any place; a generator only once.
+    """
+
+    local: ClassVar[bool] = True
+
+    def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
+        super().__init__(stream_type, options)
+        items = options.get("items")
+        if not isinstance(items, Iterable):
+            raise QueryError(f"interface 'memory' needs option 'items', an iterable of windows; got {items!r}")
+        self._iterator: Iterator[Any] = iter([items] if isinstance(items, PhysicalWindow) else items)
+        self._rest: PhysicalWindow | None = None
+        self._ahead: Any = None
+
+    def next(self, limit: int) -> PhysicalWindow | None:
+        """See `StreamInterface`. Single windows are packed together, up to the limit."""
+        if self._rest is not None:
+            block, self._rest = self._rest, None
+        else:
+            block = self._pull(limit)
+        if len(block) > limit:
+            block, self._rest = block[:limit], block[limit:]
+        return block
+
+    def _pull(self, limit: int) -> PhysicalWindow:
+        windows: list[LogicalWindow] = []
+        while len(windows) < limit:
+            item = self._ahead if self._ahead is not None else next(self._iterator, None)
+            self._ahead = None
+            if item is None:
+                break
+            if isinstance(item, PhysicalWindow):
+                if windows:
+                    self._ahead = item
+                    break
+                return item if item.type == self.stream_type else item.as_type(self.stream_type)
+            windows.append(self._window(item))
+        if not windows:
+            raise EndOfStream
+        return PhysicalWindow.pack(self.stream_type, windows)
+
+    def _window(self, item: Any) -> LogicalWindow:
+        if isinstance(item, LogicalWindow):
+            return item if item.type == self.stream_type else item.as_type(self.stream_type)
+        if isinstance(item, Mapping):
+            return self.stream_type.window(**item)
+        if isinstance(item, tuple):
+            return self.stream_type.window(*item)
+        raise QueryError(f"interface 'memory': expected windows, blocks, mappings or tuples, got {type(item).__name__}")
+
+
+class MemorySink(StreamInterface):
+    """Keeps the result for iteration. Option ``blocks``: how many physical windows may wait before it says stop."""
+
+    local: ClassVar[bool] = True
+
+    def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
+        super().__init__(stream_type, options)
+        self._limit = int(options.get("blocks", 64))
+        self.queue: queue.Queue[PhysicalWindow | None] = options.get("queue") or queue.Queue()
+
+    def ready(self) -> bool:
+        """See `StreamInterface`."""
+        return self.queue.qsize() < self._limit
+
+    def insert(self, block: PhysicalWindow) -> None:
+        """See `StreamInterface`."""
+        self.queue.put(block)
+
+    def finish(self) -> None:
+        """See `StreamInterface`: readers find None at the end."""
+        self.queue.put(None)
+
+    def take(self, timeout_s: float | None = None) -> PhysicalWindow | None:
+        """The next block, None at the end of the stream; `queue.Empty` after the time-out. For the reader's thread."""
+        block = self.queue.get(timeout=timeout_s)
+        self.context.wake()
+        return block
+
+
+class CallbackSink(StreamInterface):
+    """Option ``function``: called with every physical window, in order, in the engine's thread."""
+
+    local: ClassVar[bool] = True
+
+    def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
+        super().__init__(stream_type, options)
+        if not callable(options.get("function")):
+            raise QueryError(f"interface 'callback' needs option 'function'; got {options.get('function')!r}")
+
+    def insert(self, block: PhysicalWindow) -> None:
+        """See `StreamInterface`."""
+        self.options["function"](block)
+
+
+class NullSink(StreamInterface):
+    """Takes everything and keeps nothing: for measurements."""
+
+    def insert(self, block: PhysicalWindow) -> None:
+        """See `StreamInterface`."""
+
+
+class LatencySink(StreamInterface):
+    """Measures the time from each window's timestamp (wall-clock nanoseconds at the source) to its arrival."""
+
+    def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
+        super().__init__(stream_type, options)
+        self.latencies_ns: list[int] = []
+
+    def open(self, context: InterfaceContext) -> None:
+        """See `StreamInterface`."""
+        super().open(context)
+        self.latencies_ns = []
+
+    def insert(self, block: PhysicalWindow) -> None:
+        """See `StreamInterface`."""
+        self.latencies_ns += (self.context.clock.now_ns() - block.ts).tolist()
+
+    def statistics(self) -> dict[str, int | float]:
+        """Number of windows, and median, 99th percentile and largest latency in milliseconds."""
+        import numpy as np
+
+        if not self.latencies_ns:
+            return {"windows": 0}
+        p50, p99, top = np.percentile(self.latencies_ns, [50, 99, 100]) / 1e6
+        return {"windows": len(self.latencies_ns), "p50_ms": float(p50), "p99_ms": float(p99), "max_ms": float(top)}
+
+
+interfaces.add("memory", MemorySource)
+interfaces.add("result", MemorySink)
+interfaces.add("callback", CallbackSink)
+interfaces.add("null", NullSink)
+interfaces.add("latency", LatencySink)

@@ -1,0 +1,38 @@
+"""Stream query functions: `@sqf`, the registry, window functions and the built-in library.
+
+What a function is and says about itself is here. How functions are connected is in `gsdm_grid.flow`, and how they
+are executed in `gsdm_grid.engine`.
+"""
+
+from gsdm_grid.functions.registry import FunctionRegistry, functions, reference, resolve
+from gsdm_grid.functions.sqf import Parameter, Params, StreamFunction, same_type, sqf
+from gsdm_grid.functions.strategies import (
+    WINDOW_DISTRIBUTE,
+    WINDOW_SPLIT,
+    Strategy,
+    window_distribute,
+    window_split,
+)
+from gsdm_grid.functions.windows import NeedMore, StreamView, current_window, sliding_window, time_window
+
+__all__ = [
+    "WINDOW_DISTRIBUTE",
+    "WINDOW_SPLIT",
+    "FunctionRegistry",
+    "NeedMore",
+    "Parameter",
+    "Params",
+    "Strategy",
+    "StreamFunction",
+    "StreamView",
+    "current_window",
+    "functions",
+    "reference",
+    "resolve",
+    "same_type",
+    "sliding_window",
+    "sqf",
+    "time_window",
+    "window_distribute",
+    "window_split",
+]

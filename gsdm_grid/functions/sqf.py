@@ -1,0 +1,188 @@
+"""Stream query functions: what `@sqf` makes of an ordinary Python function, and what it says about it.
+
+A *transforming* function reads one stream, a *combining* one several (its first parameter is then a list). It
+returns nothing, one window, or several windows, of the type it declares. The engine calls it; nothing here runs it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gsdm_grid.errors import FlowError, SchemaError
+from gsdm_grid.functions.strategies import Strategy, window_distribute
+from gsdm_grid.model import STREAM, StreamType
+
+Kind = Literal["transforming", "combining", "partitioning", "combine"]
+OutputRule = Callable[[Sequence[StreamType], Mapping[str, Any]], StreamType]
+Params = Mapping[str, Any] | Sequence[Any] | set[Any] | float | str | None
+_EMPTY = inspect.Parameter.empty
+
+
+def same_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> StreamType:  # noqa: ARG001
+    """The result has the type of the input."""
+    return inputs[0]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One non-stream parameter of a function."""
+
+    name: str
+    default: Any = _EMPTY
+
+    @property
+    def required(self) -> bool:
+        """Whether a value must be given."""
+        return self.default is _EMPTY
+
+
+@dataclass(frozen=True)
+class StreamFunction:
+    """A registered function: its code, signature and valid parallel strategies. Immutable, pickled by cloudpickle.
+
+    ``kind`` tells what it takes: *transforming* and *partitioning* functions one stream, *combining* ones a list
+    of streams, *combine* functions (for OS-Join) a list of windows. ``whole`` functions are called with whole
+    physical windows. ``builtin`` names an operator of the engine that does the work instead of ``code``.
+    """
+
+    name: str
+    kind: Kind
+    code: Callable[..., Any]
+    input: StreamType = STREAM
+    output: StreamType | OutputRule = same_type
+    parameters: tuple[Parameter, ...] = ()
+    whole: bool = False
+    strategies: tuple[Strategy, ...] = ()
+    init: Callable[..., Any] | None = None
+    cleanup: Callable[[Any], None] | None = None
+    builtin: str | None = None
+    doc: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the plain function; window functions then need a `StreamView`."""
+        return self.code(*args, **kwargs)
+
+    def bind(self, params: Params, place: str = "") -> dict[str, Any]:
+        """Parameters by name, from a mapping, a sequence in order, or one single value. Checked."""
+        where = place or f"function {self.name!r}"
+        names = [parameter.name for parameter in self.parameters]
+        given = _as_mapping(params, names, where)
+        for name in given:
+            if name not in names:
+                allowed = ", ".join(names) or "none"
+                raise FlowError(where, f"{self.name!r} has no parameter {name!r}; its parameters: {allowed}")
+        missing = [p.name for p in self.parameters if p.required and p.name not in given]
+        if missing:
+            raise FlowError(where, f"{self.name!r} needs a value for parameter {missing[0]!r}")
+        return {p.name: given.get(p.name, p.default) for p in self.parameters}
+
+    def result_type(self, inputs: Sequence[StreamType], params: Mapping[str, Any]) -> StreamType:
+        """Type of the result stream, after checking that every input stream is of a type the function takes."""
+        for number, given in enumerate(inputs):
+            if not given.is_under(self.input):
+                raise SchemaError(
+                    given.name, None, f"{self.input.name!r} or a subtype, as {self.name!r} takes",
+                    f"{given.name!r} as input {number}",
+                )
+        if isinstance(self.output, StreamType):
+            return self.output
+        return self.output(inputs, params)
+
+    def strategy(self, name: str) -> Strategy | None:
+        """The registered parallel strategy of this name, if it is valid for the function."""
+        return next((strategy for strategy in self.strategies if strategy.name == name), None)
+
+    def describe(self) -> dict[str, Any]:
+        """Signature and strategies as plain JSON, for listings."""
+        output = self.output.name if isinstance(self.output, StreamType) else "derived from the input"
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "input": self.input.name,
+            "output": output,
+            "parameters": [
+                {"name": p.name, "required": p.required} | ({} if p.required else {"default": repr(p.default)})
+                for p in self.parameters
+            ],
+            "whole": self.whole,
+            "strategies": [strategy.describe() for strategy in self.strategies],
+            "doc": inspect.cleandoc(self.doc),
+        }
+
+
+def _as_mapping(params: Params, names: Sequence[str], where: str) -> dict[str, Any]:
+    if params is None:
+        return {}
+    if isinstance(params, Mapping):
+        return dict(params)
+    if isinstance(params, set | frozenset):
+        if len(params) > 1:
+            raise FlowError(where, "a set has no order: give several parameters as a list or by name")
+        values: list[Any] = list(params)
+    elif isinstance(params, str) or not isinstance(params, Iterable):
+        values = [params]
+    else:
+        values = list(params)
+    if len(values) > len(names):
+        raise FlowError(where, f"takes at most {len(names)} parameters ({', '.join(names) or 'none'}), got {len(values)}")
+    return dict(zip(names, values, strict=False))
+
+
+def parameters_of(code: Callable[..., Any], hidden: Iterable[str] = ("state",)) -> tuple[Parameter, ...]:
+    """Non-stream parameters of a function: all but the first, and but those the engine supplies."""
+    signature = inspect.signature(code)
+    return tuple(
+        Parameter(parameter.name, parameter.default)
+        for parameter in list(signature.parameters.values())[1:]
+        if parameter.name not in hidden
+    )
+
+
+def sqf(
+    input: StreamType | Callable[..., Any] = STREAM,
+    *,
+    returns: StreamType | OutputRule = same_type,
+    name: str | None = None,
+    kind: Kind = "transforming",
+    whole: bool = False,
+    strategies: Sequence[Strategy] = (),
+    init: Callable[..., Any] | None = None,
+    cleanup: Callable[[Any], None] | None = None,
+    builtin: str | None = None,
+    register: bool = True,
+) -> Any:
+    """Make a stream query function of a plain function, and register it under its name.
+
+    ``input`` is the stream type it takes (subtypes fit too), ``returns`` the type of its result (default: that of
+    the input). ``kind="combining"`` functions take a list of streams. ``whole=True`` says that the function handles
+    a whole physical window at once. A function with state declares ``init`` (called with the parameters, returns
+    the state, which is passed as ``state=``) and optionally ``cleanup``. ``strategies`` are the valid ways to run it
+    in parallel; window distribute by round robin is always valid for stateless functions over single windows, and
+    is assumed where nothing is said.
+
+    >>> from gsdm_grid import create_stream_type, current_window, sqf
+    >>> Level = create_stream_type("Level", {"value": "float64"})
+    >>> @sqf(Level, returns=Level)
+    ... def gain(s, factor=2.0):
+    ...     v = current_window(s)
+    ...     return v.replace(value=v.value * factor)
+    """
+    if not isinstance(input, StreamType):
+        return sqf()(input)
+
+    def decorate(code: Callable[..., Any]) -> StreamFunction:
+        from gsdm_grid.functions.registry import functions
+
+        valid = tuple(strategies) or ((window_distribute(),) if kind == "transforming" and init is None else ())
+        made = StreamFunction(
+            name=name or code.__name__, kind=kind, code=code, input=input, output=returns,
+            parameters=parameters_of(code), whole=whole, strategies=valid, init=init, cleanup=cleanup,
+            builtin=builtin, doc=code.__doc__ or "",
+        )
+        return functions.add(made) if register else made
+
+    return decorate

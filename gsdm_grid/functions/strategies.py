@@ -1,0 +1,56 @@
+"""Parallel strategies: how a function may be run in several places at once and its results put together again.
+
+A strategy names a partitioning and a combining function with their parameters. A parameter value ``"$size"``
+stands for the value that the parallelized function's own parameter ``size`` has in the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+WINDOW_DISTRIBUTE = "window_distribute"
+WINDOW_SPLIT = "window_split"
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One valid way to parallelize a function. Immutable. ``degrees`` None means any degree."""
+
+    name: str
+    partition: str
+    partition_params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    combine: str = "S-Merge"
+    combine_params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    degrees: tuple[int, ...] | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "name": self.name,
+            "partition": self.partition,
+            "partition_params": dict(self.partition_params),
+            "combine": self.combine,
+            "combine_params": dict(self.combine_params),
+            "degrees": list(self.degrees) if self.degrees else "any",
+        }
+
+    def resolve(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Partition and combine parameters with ``$name`` replaced by the function's own parameter values."""
+
+        def value(given: Any) -> Any:
+            return params[given[1:]] if isinstance(given, str) and given.startswith("$") else given
+
+        partition = {name: value(given) for name, given in self.partition_params.items()}
+        return partition, {name: value(given) for name, given in self.combine_params.items()}
+
+
+def window_distribute(partition: str = "RRpart", **partition_params: Any) -> Strategy:
+    """Whole windows to different sites (thesis 4.2.2); valid for any function over single windows."""
+    return Strategy(WINDOW_DISTRIBUTE, partition, partition_params)
+
+
+def window_split(partition: str, combine: str, degrees: tuple[int, ...] | None = None) -> Strategy:
+    """Parts of each window to different sites (thesis 4.2.1); needs the function's own split and combine."""
+    return Strategy(WINDOW_SPLIT, partition, {}, "OS-Join", {"combine": combine}, degrees)

@@ -1,0 +1,125 @@
+"""Window functions: what a stream query function may ask of its input streams.
+
+A function is given a `StreamView` per input stream and reads it through `current_window`, `sliding_window` and
+`time_window`. They have no side effects: however often a function asks during one execution, it is told the
+same. The engine fills the view before an execution and moves its cursor afterwards, by as much as the window
+functions said.
+
+If a view does not hold enough windows yet, the window function leaves the stream query function by way of
+`NeedMore`; the engine executes it again when more windows have come.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+
+from gsdm_grid.errors import QueryError
+from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType, seconds
+
+
+class NeedMore(BaseException):
+    """Not enough windows yet. Not an error, so that user code which catches `Exception` does not see it."""
+
+    def __init__(self, view: StreamView, rows: int) -> None:
+        super().__init__(view, rows)
+        self.view = view
+        self.rows = rows
+
+
+class StreamView:
+    """What one function sees of one input stream. Made and moved by the engine; bound to its thread.
+
+    ``block`` holds windows around the cursor ``at``: those before it are history for time windows.
+    """
+
+    __slots__ = ("at", "block", "history_ns", "step", "type", "whole")
+
+    def __init__(self, stream_type: StreamType, whole: bool = False) -> None:
+        self.type = stream_type
+        self.whole = whole
+        self.block = PhysicalWindow.empty(stream_type)
+        self.at = 0
+        self.step: int | None = None
+        self.history_ns: int | None = None
+
+    @property
+    def ordinal(self) -> int:
+        """Ordinal of the window at the cursor."""
+        return int(self.block.ordinals[self.at])
+
+    def feed(self, block: PhysicalWindow) -> None:
+        """Put more windows behind those at hand; a block that starts a segment replaces them."""
+        if block.halo is not None:
+            self.block, self.at = block, block.halo
+            return
+        first = self._first_needed()
+        if first >= len(self.block):
+            self.at -= len(self.block)
+            self.block = block
+        else:
+            rest = self.block[first:]
+            self.at -= first
+            self.block = PhysicalWindow.concat([rest, block]) if len(block) else rest
+
+    def advance(self) -> None:
+        """Move the cursor past what the last execution was done with."""
+        self.at += 1 if self.step is None else self.step
+        self.step = None
+
+    def floor(self) -> int | None:
+        """Ordinal of the first window that is still needed; None where nothing is held."""
+        first = self._first_needed()
+        return int(self.block.ordinals[first]) if first < len(self.block) else None
+
+    def _first_needed(self) -> int:
+        if self.history_ns is None or self.at == 0 or not len(self.block):
+            return self.at
+        times = self.block.ts
+        at = min(self.at, len(times) - 1)
+        return int(np.searchsorted(times[:at], times[at] - self.history_ns, side="left"))
+
+
+def current_window(s: StreamView) -> LogicalWindow | PhysicalWindow:
+    """The logical window at the cursor.
+
+    In a function declared with ``whole=True`` it is the whole physical window at the cursor: the same attribute
+    names, each with one leading axis over the windows.
+    """
+    if s.at >= len(s.block):
+        raise NeedMore(s, 1)
+    if s.whole:
+        s.step = len(s.block) - s.at
+        return s.block if s.at == 0 else s.block[s.at :]
+    window: LogicalWindow = s.block[s.at]
+    return window
+
+
+def sliding_window(s: StreamView, size: int, step: int = 1) -> PhysicalWindow:
+    """The next ``size`` windows from the cursor, which then moves on by ``step``; jumping if they are equal.
+
+    The result is a sequence of logical windows whose attributes can also be read as columns.
+    """
+    if size < 1 or step < 1:
+        raise QueryError(f"sliding_window: size and step must be at least 1, got size {size} and step {step}")
+    if s.at + size > len(s.block):
+        raise NeedMore(s, s.at + size - len(s.block))
+    s.step = step
+    windows: PhysicalWindow = s.block[s.at : s.at + size]
+    return windows
+
+
+def time_window(s: StreamView, span: float | timedelta) -> PhysicalWindow:
+    """All windows with a timestamp in [ts - span, ts], ts being that of the window at the cursor; span in seconds."""
+    span_ns = seconds(span.total_seconds() if isinstance(span, timedelta) else span)
+    if span_ns < 0:
+        raise QueryError(f"time_window: span must not be negative, got {span}")
+    if s.at >= len(s.block):
+        s.history_ns = max(span_ns, s.history_ns or 0)
+        raise NeedMore(s, 1)
+    s.history_ns = max(span_ns, s.history_ns or 0)
+    times = s.block.ts
+    first = int(np.searchsorted(times[: s.at], times[s.at] - span_ns, side="left"))
+    windows: PhysicalWindow = s.block[first : s.at + 1]
+    return windows

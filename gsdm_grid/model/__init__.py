@@ -1,0 +1,41 @@
+"""The stream data model: stream types, logical and physical windows, clocks, the wire and Arrow forms.
+
+What moves and how it lies in memory is here; what functions do with windows is in `gsdm_grid.functions`, how
+they travel between working nodes in `gsdm_grid.channels`.
+"""
+
+from gsdm_grid.model.clock import Clock, SystemClock
+from gsdm_grid.model.columns import Array, Column, Ragged, Text
+from gsdm_grid.model.logical import LogicalWindow
+from gsdm_grid.model.physical import NO_MARK, Ordinals, PhysicalWindow, as_array, join_ordinals
+from gsdm_grid.model.types import (
+    STREAM,
+    AttributeType,
+    StreamType,
+    TypeRegistry,
+    create_stream_type,
+    seconds,
+    stream_types,
+)
+
+__all__ = [
+    "NO_MARK",
+    "STREAM",
+    "Array",
+    "AttributeType",
+    "Clock",
+    "Column",
+    "LogicalWindow",
+    "Ordinals",
+    "PhysicalWindow",
+    "Ragged",
+    "StreamType",
+    "SystemClock",
+    "Text",
+    "TypeRegistry",
+    "as_array",
+    "create_stream_type",
+    "join_ordinals",
+    "seconds",
+    "stream_types",
+]

@@ -1,0 +1,248 @@
+"""Stream types: the named schema of the windows of a stream.
+
+A stream type has a name, a parent (subtypes inherit attributes) and attributes: scalars, strings, timestamps
+and vectors of any NumPy dtype, of fixed or varying length. The root type ``Stream`` has one attribute, ``ts``.
+How windows of a type are stored is the business of `physical`; how they travel, of `wire`.
+
+Timestamps are integer nanoseconds (since the Unix epoch, or since whatever the source calls zero): they
+compare exactly, which joins and window borders need. `seconds` converts.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gsdm_grid.errors import SchemaError, UnknownName
+
+if TYPE_CHECKING:
+    from gsdm_grid.model.logical import LogicalWindow
+    from gsdm_grid.model.physical import PhysicalWindow
+
+NANOSECONDS = 1_000_000_000
+_ALIASES = {"int": "int64", "integer": "int64", "float": "float64", "real": "float64", "complex": "complex128"}
+_VECTOR = re.compile(r"^vector(?:\[(?P<shape>[\d,\s]+)\])?\s+of\s+(?P<item>\w+)$")
+_RESERVED = {"type", "columns", "ordinals", "mark", "halo", "nbytes", "replace", "as_type", "take", "select"}
+
+
+def seconds(value: float) -> int:
+    """A timestamp, or a span, of this many seconds.
+
+    >>> seconds(1.5)
+    1500000000
+    """
+    return round(value * NANOSECONDS)
+
+
+@dataclass(frozen=True)
+class AttributeType:
+    """Type of one attribute. Immutable, pickled, written as text (``vector[8192] of complex64``).
+
+    ``shape`` is ``()`` for scalars and strings, a tuple for fixed shapes, None for vectors of varying length.
+    """
+
+    dtype: str
+    shape: tuple[int, ...] | None = ()
+
+    @staticmethod
+    def parse(text: str) -> AttributeType:
+        """Read the text form.
+
+        >>> AttributeType.parse("vector of complex64")
+        AttributeType(dtype='complex64', shape=None)
+        """
+        match = _VECTOR.match(text.strip())
+        item = match["item"] if match else text.strip()
+        item = _ALIASES.get(item, item)
+        if item not in ("timestamp", "string"):
+            try:
+                dtype = np.dtype(item)
+            except TypeError:
+                dtype = None
+            if dtype is None or dtype.kind not in "biufc" or dtype.itemsize > 16:
+                raise SchemaError(
+                    "?", None, "int8…int64, uint8…uint64, float32/64, complex64/128, bool, timestamp, string, "
+                    "or 'vector of …' / 'vector[n] of …'", repr(text)
+                )
+            item = dtype.name
+        if match is None:
+            return AttributeType(item)
+        if item == "string":
+            raise SchemaError("?", None, "a vector of numbers", repr(text))
+        if match["shape"] is None:
+            return AttributeType(item, None)
+        shape = tuple(int(part) for part in match["shape"].split(",") if part.strip())
+        if not shape or min(shape) < 1:
+            raise SchemaError("?", None, "vector lengths of at least 1", repr(text))
+        return AttributeType(item, shape)
+
+    @cached_property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype of stored values (timestamps are int64, strings UTF-8 bytes)."""
+        return np.dtype({"timestamp": "int64", "string": "uint8"}.get(self.dtype, self.dtype))
+
+    @property
+    def is_string(self) -> bool:
+        """Whether values are text."""
+        return self.dtype == "string"
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether a value is one number (or timestamp), not a vector and not a string."""
+        return self.shape == () and not self.is_string
+
+    @property
+    def varies(self) -> bool:
+        """Whether values may differ in length from window to window."""
+        return self.shape is None or self.is_string
+
+    def __str__(self) -> str:
+        if self.shape == ():
+            return self.dtype
+        if self.shape is None:
+            return f"vector of {self.dtype}"
+        return f"vector[{','.join(map(str, self.shape))}] of {self.dtype}"
+
+
+TIMESTAMP = AttributeType("timestamp")
+
+
+@dataclass(frozen=True)
+class StreamType:
+    """A named schema. Made by `create_stream_type`; immutable; compared by structure, so it may travel.
+
+    ``attributes`` holds inherited attributes first, ``ts`` always being the first of all.
+    """
+
+    name: str
+    attributes: Mapping[str, AttributeType] = field(hash=False)
+    parent: StreamType | None = None
+
+    def window(self, *values: Any, **named: Any) -> LogicalWindow:
+        """Construct one logical window: values in the order of the attributes, or by name. Checked."""
+        from gsdm_grid.model.logical import construct
+
+        return construct(self, values, named)
+
+    def block(self, *values: Any, **named: Any) -> PhysicalWindow:
+        """Construct a physical window from columns: arrays with one leading axis over the windows. Checked."""
+        from gsdm_grid.model.physical import construct
+
+        return construct(self, values, named)
+
+    def is_under(self, other: StreamType) -> bool:
+        """Whether this is ``other`` or one of its subtypes."""
+        at: StreamType | None = self
+        while at is not None:
+            if at == other:
+                return True
+            at = at.parent
+        return False
+
+    def attribute(self, name: str) -> AttributeType:
+        """Type of the named attribute."""
+        try:
+            return self.attributes[name]
+        except KeyError:
+            raise UnknownName(f"attribute of stream type {self.name!r}", name, self.attributes) from None
+
+    def bind(self, values: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Match constructor arguments with attributes; every attribute needs exactly one value."""
+        names = list(self.attributes)
+        if len(values) > len(names):
+            raise SchemaError(self.name, None, f"at most {len(names)} values ({', '.join(names)})", str(len(values)))
+        bound = dict(zip(names, values, strict=False))
+        for name, value in named.items():
+            self.attribute(name)
+            if name in bound:
+                raise SchemaError(self.name, name, "one value", "two")
+            bound[name] = value
+        missing = [name for name in names if name not in bound]
+        if missing:
+            raise SchemaError(self.name, missing[0], str(self.attributes[missing[0]]), "nothing")
+        return bound
+
+    def to_json(self) -> dict[str, Any]:
+        """The type and its parents as plain JSON."""
+        inherited = self.parent.attributes if self.parent else {}
+        own = {name: str(kind) for name, kind in self.attributes.items() if name not in inherited}
+        return {"name": self.name, "attributes": own, "under": self.parent.to_json() if self.parent else None}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> StreamType:
+        """Inverse of `to_json`; registers nothing."""
+        if data["under"] is None and data["name"] == STREAM.name:
+            return STREAM
+        parent = StreamType.from_json(data["under"]) if data["under"] else STREAM
+        return _derive(data["name"], data["attributes"], parent)
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{name}: {kind}" for name, kind in self.attributes.items())
+        return f"{self.name}({inner})"
+
+
+STREAM = StreamType("Stream", {"ts": TIMESTAMP})
+
+
+def _derive(name: str, attributes: Mapping[str, Any], parent: StreamType) -> StreamType:
+    if not name.isidentifier():
+        raise SchemaError(name, None, "a name made of letters, digits and underscores", repr(name))
+    combined = dict(parent.attributes)
+    for key, kind in attributes.items():
+        if not key.isidentifier() or keyword.iskeyword(key) or key.startswith("_") or key in _RESERVED:
+            raise SchemaError(name, key, "an attribute name that is an identifier and not reserved", repr(key))
+        parsed = kind if isinstance(kind, AttributeType) else AttributeType.parse(str(np.dtype(kind).name)
+                                                                                  if not isinstance(kind, str) else kind)
+        if key in combined and combined[key] != parsed:
+            raise SchemaError(name, key, f"{combined[key]} as inherited from {parent.name!r}", str(parsed))
+        combined[key] = parsed
+    return StreamType(name, combined, parent)
+
+
+class TypeRegistry:
+    """Stream types by name: one per process for people's convenience, others where isolation matters."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, StreamType] = {STREAM.name: STREAM}
+
+    def add(self, stream_type: StreamType) -> StreamType:
+        """Register a type; the same name may come again only with the same structure."""
+        known = self._types.get(stream_type.name)
+        if known is not None and known != stream_type:
+            raise SchemaError(stream_type.name, None, f"the structure registered before, {known!r}", repr(stream_type))
+        self._types[stream_type.name] = stream_type
+        return stream_type
+
+    def get(self, name: str | StreamType) -> StreamType:
+        """The type of this name."""
+        if isinstance(name, StreamType):
+            return name
+        try:
+            return self._types[name]
+        except KeyError:
+            raise UnknownName("stream type", name, self._types) from None
+
+    def names(self) -> list[str]:
+        """All registered names, sorted."""
+        return sorted(self._types)
+
+
+stream_types = TypeRegistry()
+
+
+def create_stream_type(
+    name: str, attributes: Mapping[str, Any], under: str | StreamType = STREAM, registry: TypeRegistry = stream_types
+) -> StreamType:
+    """Create and register a stream type under another one, whose attributes it inherits.
+
+    >>> Antenna = create_stream_type("Antenna", {"gain": "float32", "x": "vector of complex64"})
+    >>> Antenna.window(ts=0, gain=2, x=[1, 1j]).gain
+    np.float32(2.0)
+    """
+    return registry.add(_derive(name, attributes, registry.get(under)))
