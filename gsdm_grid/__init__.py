@@ -1,1 +1,64 @@
-"""GSDM-grid: continuous queries over high-volume numerical streams, on Ray and Spark."""
+"""GSDM-grid: continuous queries over high-volume numerical streams, on Ray and Spark.
+
+The names that a query needs are here; each room's own ``__init__`` says what else it holds.
+
+>>> from gsdm_grid import PCC, Grid, Radio, cq, register_input_stream
+>>> import numpy as np
+>>> wave = np.exp(2j * np.pi * np.arange(256) / 16).astype("complex64")
+>>> s1 = register_input_stream("Radio", [Radio.window(ts=k, x=wave, y=wave, z=wave) for k in range(8)])
+>>> with Grid("threads") as grid:
+...     q = cq(PCC(2, "fft3part", "fft3", {}, "OS-Join", {"fft3combine"}), [s1], grid=grid)
+...     [int(abs(w.x).argmax()) for w in q.run()]
+[16, 16, 16, 16, 16, 16, 16, 16]
+"""
+
+from gsdm_grid.channels import StreamInterface, register_stream_interface
+from gsdm_grid.config import Settings
+from gsdm_grid.coordination import (
+    ContinuousQuery,
+    Grid,
+    cq,
+    default_grid,
+    register_input_stream,
+    register_result_stream,
+)
+from gsdm_grid.flow import PCC, DataFlow, central, lpipe, parallel, parallelize, partition, pipe
+from gsdm_grid.functions import current_window, functions, sliding_window, sqf, time_window
+from gsdm_grid.functions.library.radio import Channel, Polar, Radio
+from gsdm_grid.model import STREAM, LogicalWindow, PhysicalWindow, StreamType, create_stream_type, seconds
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "PCC",
+    "STREAM",
+    "Channel",
+    "ContinuousQuery",
+    "DataFlow",
+    "Grid",
+    "LogicalWindow",
+    "PhysicalWindow",
+    "Polar",
+    "Radio",
+    "Settings",
+    "StreamInterface",
+    "StreamType",
+    "central",
+    "cq",
+    "create_stream_type",
+    "current_window",
+    "default_grid",
+    "functions",
+    "lpipe",
+    "parallel",
+    "parallelize",
+    "partition",
+    "pipe",
+    "register_input_stream",
+    "register_result_stream",
+    "register_stream_interface",
+    "seconds",
+    "sliding_window",
+    "sqf",
+    "time_window",
+]

@@ -1,0 +1,32 @@
+"""Settings: every number a person may want to change, with its default and its unit.
+
+Nothing here is read at import time; whoever starts the system makes a `Settings` and passes it on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of one installation. Immutable."""
+
+    block_bytes: int = 1 << 20
+    """Physical windows are filled up to about this size."""
+    channel_blocks: int = 32
+    """Physical windows that may be under way on one channel."""
+    channel_bytes: int = 64 << 20
+    """Bytes that may be under way on one channel."""
+    start_timeout_s: float = 120.0
+    """How long working nodes may take to start."""
+    drop_timeout_s: float = 10.0
+    """How long working nodes may take to end by themselves before they are ended by force."""
+    orphan_s: float = 30.0
+    """A working node that has not heard of its coordinator for this long ends itself."""
+    ray_address: str | None = None
+    """Ray cluster to use; None starts a local one when first needed."""
+    ray_dashboard: bool = False
+    """Whether a Ray started here serves its dashboard."""
+    spark_master: str | None = None
+    """Spark master to use; None runs Spark inside this process's JVM (``local[n]``)."""

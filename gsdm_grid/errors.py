@@ -6,6 +6,7 @@
     ├── QueryError               the query is wrong: the person who wrote it can mend it
     │   ├── SchemaError          a value, attribute or type does not fit its stream type
     │   ├── UnknownName          a function, type, interface, template or host that nobody registered
+    │   │   └── UnknownAttribute an attribute that a stream type does not have
     │   ├── FlowError            a data flow that does not fit together (arity, width, parameters)
     │   └── InvalidTransition    the life cycle does not allow this step now
     ├── PlanError                the query is fine, but no plan was found for it
@@ -54,6 +55,17 @@ class UnknownName(QueryError):
         kind, name, known = self.args
         listed = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
         return f"unknown {kind} {name!r}; known: {listed or 'none'}"
+
+
+class UnknownAttribute(UnknownName, AttributeError):
+    """A stream type has no such attribute. Also an `AttributeError`, so that ``hasattr`` works on windows."""
+
+    def __init__(self, stream_type: str, name: str, known: Iterable[str]) -> None:
+        super().__init__(stream_type, name, known)
+
+    def __str__(self) -> str:
+        stream_type, name, known = self.args
+        return f"unknown attribute {name!r} of stream type {stream_type!r}; known: {', '.join(known)}"
 
 
 class FlowError(QueryError):

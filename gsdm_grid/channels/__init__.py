@@ -15,7 +15,17 @@ from gsdm_grid.channels.interface import (
 
 def builtin_interfaces() -> None:
     """Import the built-in interfaces, which registers them."""
-    from gsdm_grid.channels import memory  # noqa: F401
+    from gsdm_grid.channels import (  # noqa: F401
+        generator,
+        memory,
+        player,
+        rawiq,
+        recorder,
+        sigmf,
+        stdout,
+        tcp,
+        udp,
+    )
 
 
 __all__ = [

@@ -71,7 +71,10 @@ class StreamInterface:
         raise QueryError(f"stream interface {type(self).__name__!r} cannot be written to")
 
     def finish(self) -> None:
-        """The stream has ended: no block will follow (unlike ``close``, which may be a pause)."""
+        """The stream has ended: no block will follow."""
+
+    def pause(self) -> None:
+        """The query stops here and may go on later: what was inserted so far is what there is."""
 
     def close(self) -> None:
         """Let go of files, sockets and threads. Must be safe to call twice."""

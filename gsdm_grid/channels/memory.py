@@ -11,11 +11,88 @@ from typing import Any, ClassVar
 
 from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.errors import QueryError
-from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType
+from gsdm_grid.model import Clock, LogicalWindow, PhysicalWindow, StreamType
+
+_PATIENCE_S = 0.02
+
+
+class WindowFeed:
+    """Blocks out of any iterable of physical windows, logical windows, mappings or tuples of attribute
+    values.
+
+    Shared by the sources that read Python objects. Single windows are packed together; packing ends early
+    when the iterable is slow, so that the first of them does not wait for the last. Bound to the engine's
+    thread.
+    """
+
+    def __init__(self, interface: str, stream_type: StreamType, items: Iterable[Any]) -> None:
+        self._interface = interface
+        self._type = stream_type
+        self._iterator: Iterator[Any] = iter([items] if isinstance(items, PhysicalWindow) else items)
+        self._rest: PhysicalWindow | None = None
+        self._ahead: PhysicalWindow | None = None
+
+    def take(self, limit: int, clock: Clock) -> PhysicalWindow:
+        """At most ``limit`` windows; `EndOfStream` when the iterable is exhausted."""
+        if self._rest is not None:
+            block, self._rest = self._rest, None
+        else:
+            block = self._pull(limit, clock)
+        if len(block) > limit:
+            block, self._rest = _part(block, slice(limit)), _part(block, slice(limit, None))
+        return block
+
+    def skip(self, count: int, clock: Clock) -> None:
+        """Leave out windows; beyond the end, the next ``take`` finds the end."""
+        try:
+            while count > 0:
+                count -= len(self.take(count, clock))
+        except EndOfStream:
+            return
+
+    def _pull(self, limit: int, clock: Clock) -> PhysicalWindow:
+        windows: list[LogicalWindow] = []
+        patience = clock.monotonic_s() + _PATIENCE_S
+        while len(windows) < limit and not (windows and clock.monotonic_s() > patience):
+            if self._ahead is not None:
+                item, self._ahead = self._ahead, None
+            else:
+                try:
+                    item = next(self._iterator)
+                except StopIteration:
+                    break
+            if isinstance(item, PhysicalWindow):
+                if windows:
+                    self._ahead = item
+                    break
+                return item if item.type == self._type else item.as_type(self._type)
+            windows.append(self._window(item))
+        if not windows:
+            raise EndOfStream
+        return PhysicalWindow.pack(self._type, windows)
+
+    def _window(self, item: Any) -> LogicalWindow:
+        if isinstance(item, LogicalWindow):
+            return item if item.type == self._type else item.as_type(self._type)
+        if isinstance(item, Mapping):
+            return self._type.window(**item)
+        if isinstance(item, tuple):
+            return self._type.window(*item)
+        raise QueryError(
+            f"interface {self._interface!r}: expected windows, blocks, mappings or tuples, "
+            f"got {type(item).__name__}"
+        )
+
+
+def _part(block: PhysicalWindow, rows: slice) -> PhysicalWindow:
+    """Some windows of a block; those of a block without a place in a stream get none by being cut."""
+    part = block.select(rows)
+    return part if block.placed else PhysicalWindow(part.type, part.columns)
 
 
 class MemorySource(StreamInterface):
-    """Option ``items``: an iterable of physical windows, logical windows, or mappings of attribute values.
+    """Option ``items``: an iterable of physical windows, logical windows, mappings or tuples of attribute
+    values.
 
     A list can be read again from any place; a generator only once.
     """
@@ -26,50 +103,31 @@ class MemorySource(StreamInterface):
         super().__init__(stream_type, options)
         items = options.get("items")
         if not isinstance(items, Iterable):
-            raise QueryError(f"interface 'memory' needs option 'items', an iterable of windows; got {items!r}")
-        self._iterator: Iterator[Any] = iter([items] if isinstance(items, PhysicalWindow) else items)
-        self._rest: PhysicalWindow | None = None
-        self._ahead: Any = None
+            raise QueryError(
+                f"interface 'memory' needs option 'items', an iterable of windows; got {items!r}"
+            )
+        self._items = items
+        self._feed = WindowFeed("memory", stream_type, items)
+        self.replayable = not isinstance(items, Iterator)  # type: ignore[misc]  # differs from object to object
 
     def next(self, limit: int) -> PhysicalWindow | None:
         """See `StreamInterface`. Single windows are packed together, up to the limit."""
-        if self._rest is not None:
-            block, self._rest = self._rest, None
-        else:
-            block = self._pull(limit)
-        if len(block) > limit:
-            block, self._rest = block[:limit], block[limit:]
-        return block
+        return self._feed.take(limit, self.context.clock)
 
-    def _pull(self, limit: int) -> PhysicalWindow:
-        windows: list[LogicalWindow] = []
-        while len(windows) < limit:
-            item = self._ahead if self._ahead is not None else next(self._iterator, None)
-            self._ahead = None
-            if item is None:
-                break
-            if isinstance(item, PhysicalWindow):
-                if windows:
-                    self._ahead = item
-                    break
-                return item if item.type == self.stream_type else item.as_type(self.stream_type)
-            windows.append(self._window(item))
-        if not windows:
-            raise EndOfStream
-        return PhysicalWindow.pack(self.stream_type, windows)
-
-    def _window(self, item: Any) -> LogicalWindow:
-        if isinstance(item, LogicalWindow):
-            return item if item.type == self.stream_type else item.as_type(self.stream_type)
-        if isinstance(item, Mapping):
-            return self.stream_type.window(**item)
-        if isinstance(item, tuple):
-            return self.stream_type.window(*item)
-        raise QueryError(f"interface 'memory': expected windows, blocks, mappings or tuples, got {type(item).__name__}")
+    def seek(self, ordinal: int) -> None:
+        """See `StreamInterface`; only where ``items`` can be iterated over again."""
+        if not self.replayable:
+            raise QueryError(
+                "interface 'memory' cannot go back in an iterator: give a list, or interface 'generator'"
+            )
+        self._feed = WindowFeed("memory", self.stream_type, self._items)
+        self._feed.skip(ordinal, self.context.clock)
 
 
 class MemorySink(StreamInterface):
-    """Keeps the result for iteration. Option ``blocks``: how many physical windows may wait before it says stop."""
+    """Keeps the result for iteration. Option ``blocks``: how many physical windows may wait before it says
+    stop.
+    """
 
     local: ClassVar[bool] = True
 
@@ -90,8 +148,14 @@ class MemorySink(StreamInterface):
         """See `StreamInterface`: readers find None at the end."""
         self.queue.put(None)
 
+    def pause(self) -> None:
+        """See `StreamInterface`: readers find None here too, and may read on after the query was resumed."""
+        self.queue.put(None)
+
     def take(self, timeout_s: float | None = None) -> PhysicalWindow | None:
-        """The next block, None at the end of the stream; `queue.Empty` after the time-out. For the reader's thread."""
+        """The next block, None at the end of the stream; `queue.Empty` after the time-out. For the reader's
+        thread.
+        """
         block = self.queue.get(timeout=timeout_s)
         self.context.wake()
         return block
@@ -120,7 +184,9 @@ class NullSink(StreamInterface):
 
 
 class LatencySink(StreamInterface):
-    """Measures the time from each window's timestamp (wall-clock nanoseconds at the source) to its arrival."""
+    """Measures the time from each window's timestamp (wall-clock nanoseconds at the source) to its
+    arrival.
+    """
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)
@@ -142,7 +208,12 @@ class LatencySink(StreamInterface):
         if not self.latencies_ns:
             return {"windows": 0}
         p50, p99, top = np.percentile(self.latencies_ns, [50, 99, 100]) / 1e6
-        return {"windows": len(self.latencies_ns), "p50_ms": float(p50), "p99_ms": float(p99), "max_ms": float(top)}
+        return {
+            "windows": len(self.latencies_ns),
+            "p50_ms": float(p50),
+            "p99_ms": float(p99),
+            "max_ms": float(top),
+        }
 
 
 interfaces.add("memory", MemorySource)

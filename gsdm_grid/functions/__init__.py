@@ -1,7 +1,7 @@
 """Stream query functions: `@sqf`, the registry, window functions and the built-in library.
 
-What a function is and says about itself is here. How functions are connected is in `gsdm_grid.flow`, and how they
-are executed in `gsdm_grid.engine`.
+What a function is and says about itself is here. How functions are connected is in `gsdm_grid.flow`, and how
+they are executed in `gsdm_grid.engine`.
 """
 
 from gsdm_grid.functions.registry import FunctionRegistry, functions, reference, resolve

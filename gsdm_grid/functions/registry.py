@@ -1,9 +1,9 @@
 """The function registry: finds stream functions by name, wherever they were defined.
 
-A name is looked up among the functions defined in this process, then the built-in library, then the entry points
-``gsdm.functions`` of installed packages, and finally as a path ``package.module:function``. `reference` turns a
-function into plain JSON that `resolve` turns back in another process: by name or path where the code is installed
-there too, else as pickled code (notebooks, scripts).
+A name is looked up among the built-in library and the functions defined in this process, then as a path
+``package.module:function``, and finally among the entry points ``gsdm.functions`` of installed packages.
+`reference` turns a function into plain JSON that `resolve` turns back in another process: by name or path
+where the code is installed there too, else as pickled code (notebooks, scripts).
 """
 
 from __future__ import annotations
@@ -25,16 +25,21 @@ ENTRY_POINTS = "gsdm.functions"
 
 
 class FunctionRegistry:
-    """Stream functions by name. One per process; registering a name again replaces it, as notebooks need."""
+    """Stream functions by name. One per process.
+
+    Registering a name again replaces it, as notebooks need.
+    """
 
     def __init__(self) -> None:
         self._functions: dict[str, StreamFunction] = {}
 
     def add(self, function: StreamFunction) -> StreamFunction:
         """Register under its own name; the built-in library's names are taken."""
-        known = self._functions.get(function.name)
-        if known is not None and _is_library(known) and not _is_library(function):
-            raise QueryError(f"function {function.name!r} is part of the built-in library: choose another name")
+        if not _is_library(function):
+            _load_library()  # else it would replace this function later, without a word
+            known = self._functions.get(function.name)
+            if known is not None and _is_library(known):
+                raise QueryError(f"function {function.name!r} is part of the built-in library: rename yours")
         self._functions[function.name] = function
         return function
 
@@ -46,13 +51,9 @@ class FunctionRegistry:
         if name in self._functions:
             return self._functions[name]
         if ":" in name:
-            return self._from_path(name)
-        for entry in metadata.entry_points(group=ENTRY_POINTS):
-            if entry.name == name:
-                loaded = entry.load()
-                if not isinstance(loaded, StreamFunction):
-                    raise QueryError(f"entry point {name!r} of {ENTRY_POINTS!r} is no @sqf function: {loaded!r}")
-                return self.add(loaded)
+            return _from_path(name)
+        for entry in metadata.entry_points(group=ENTRY_POINTS, name=name):
+            return self.add(_from_path(f"{entry.module}:{entry.attr}"))
         raise UnknownName("function", name, self.names())
 
     def has(self, name: str) -> bool:
@@ -66,17 +67,18 @@ class FunctionRegistry:
     def names(self) -> list[str]:
         """All names that `get` finds without a path, sorted."""
         _load_library()
-        return sorted({*self._functions, *(entry.name for entry in metadata.entry_points(group=ENTRY_POINTS))})
+        return sorted({*self._functions, *metadata.entry_points(group=ENTRY_POINTS).names})
 
-    def _from_path(self, path: str) -> StreamFunction:
-        module_name, _, attribute = path.partition(":")
-        try:
-            found = getattr(importlib.import_module(module_name), attribute)
-        except (ImportError, AttributeError) as error:
-            raise QueryError(f"function path {path!r} cannot be loaded: {error}") from error
-        if not isinstance(found, StreamFunction):
-            raise QueryError(f"{path!r} is a {type(found).__name__}, not an @sqf function")
-        return found
+
+def _from_path(path: str) -> StreamFunction:
+    module_name, _, attribute = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except Exception as error:  # importing runs the author's code, which may raise anything
+        raise QueryError(f"function path {path!r} cannot be loaded: {error}") from error
+    if not isinstance(found, StreamFunction):
+        raise QueryError(f"{path!r} is a {type(found).__name__}, not an @sqf function")
+    return found
 
 
 functions = FunctionRegistry()
@@ -84,14 +86,15 @@ functions = FunctionRegistry()
 
 def reference(function: StreamFunction) -> dict[str, str]:
     """Plain JSON from which `resolve` finds the function again in any process of the grid."""
-    module_name = function.code.__module__
     if _is_library(function):
         return {"name": function.name}
+    module_name = getattr(function.code, "__module__", "")
+    variable = getattr(function.code, "__qualname__", "")
     module = sys.modules.get(module_name)
-    path = f"{module_name}:{function.code.__qualname__}"
-    if _installed(module) and getattr(module, function.code.__qualname__, None) is function:
-        return {"name": function.name, "path": path}
-    by_value = module is not None and module_name != "__main__"
+    if _installed(module) and getattr(module, variable, None) is function:
+        return {"name": function.name, "path": f"{module_name}:{variable}"}
+    already = module_name in cloudpickle.list_registry_pickle_by_value()
+    by_value = module is not None and module_name != "__main__" and not already
     if by_value:
         cloudpickle.register_pickle_by_value(module)
     try:
@@ -105,11 +108,16 @@ def reference(function: StreamFunction) -> dict[str, str]:
 
 
 def resolve(given: Mapping[str, str]) -> StreamFunction:
-    """The function behind a `reference`."""
-    if "code" in given:
-        loaded: StreamFunction = cloudpickle.loads(base64.b64decode(given["code"]))
-        return loaded
-    return functions.get(given.get("path", given["name"]))
+    """The function behind a `reference`. Pickled code is run: it must come from somebody trusted."""
+    if "code" not in given:
+        return functions.get(given["path"] if "path" in given else given["name"])
+    try:
+        loaded = cloudpickle.loads(base64.b64decode(given["code"]))
+    except Exception as error:  # unpickling runs code, which may raise anything
+        raise QueryError(f"function {given.get('name')!r} cannot be loaded from its code: {error}") from error
+    if not isinstance(loaded, StreamFunction):
+        raise QueryError(f"the code of function {given.get('name')!r} is a {type(loaded).__name__}")
+    return loaded
 
 
 def _load_library() -> None:
@@ -117,7 +125,7 @@ def _load_library() -> None:
 
 
 def _is_library(function: StreamFunction) -> bool:
-    return str(function.code.__module__).startswith("gsdm_grid.functions.")
+    return str(getattr(function.code, "__module__", "")).startswith("gsdm_grid.functions.")
 
 
 def _installed(module: Any) -> bool:
@@ -127,4 +135,5 @@ def _installed(module: Any) -> bool:
     if module.__name__.partition(".")[0] == "gsdm_grid":
         return True
     location = Path(module.__file__).resolve()
-    return any(location.is_relative_to(Path(entry).resolve()) for entry in sys.path if entry.endswith("-packages"))
+    packages = (Path(entry).resolve() for entry in sys.path if entry.endswith("-packages"))
+    return any(location.is_relative_to(folder) for folder in packages)

@@ -1,7 +1,8 @@
 """Stream query functions: what `@sqf` makes of an ordinary Python function, and what it says about it.
 
 A *transforming* function reads one stream, a *combining* one several (its first parameter is then a list). It
-returns nothing, one window, or several windows, of the type it declares. The engine calls it; nothing here runs it.
+returns nothing, one window, or several windows, of the type it declares. The engine calls it; nothing here
+runs it.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args, overload
 
-from gsdm_grid.errors import FlowError, SchemaError
+from gsdm_grid.errors import FlowError, QueryError, SchemaError
 from gsdm_grid.functions.strategies import Strategy, window_distribute
 from gsdm_grid.model import STREAM, StreamType
 
@@ -19,6 +20,7 @@ Kind = Literal["transforming", "combining", "partitioning", "combine"]
 OutputRule = Callable[[Sequence[StreamType], Mapping[str, Any]], StreamType]
 Params = Mapping[str, Any] | Sequence[Any] | set[Any] | float | str | None
 _EMPTY = inspect.Parameter.empty
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def same_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> StreamType:  # noqa: ARG001
@@ -38,14 +40,20 @@ class Parameter:
         """Whether a value must be given."""
         return self.default is _EMPTY
 
+    def describe(self) -> dict[str, Any]:
+        """As plain JSON."""
+        made = {"name": self.name, "required": self.required}
+        return made if self.required else {**made, "default": repr(self.default)}
+
 
 @dataclass(frozen=True)
 class StreamFunction:
-    """A registered function: its code, signature and valid parallel strategies. Immutable, pickled by cloudpickle.
+    """A registered function: its code, signature and valid parallel strategies.
 
-    ``kind`` tells what it takes: *transforming* and *partitioning* functions one stream, *combining* ones a list
-    of streams, *combine* functions (for OS-Join) a list of windows. ``whole`` functions are called with whole
-    physical windows. ``builtin`` names an operator of the engine that does the work instead of ``code``.
+    ``kind`` tells what it takes: *transforming* and *partitioning* functions one stream, *combining* ones a
+    list of streams, *combine* functions (for OS-Join) a list of windows. ``whole`` functions are called with
+    whole physical windows. ``builtin`` names an operator of the engine that works instead of ``code``.
+    Immutable, pickled by cloudpickle.
     """
 
     name: str
@@ -81,13 +89,11 @@ class StreamFunction:
         return {p.name: given.get(p.name, p.default) for p in self.parameters}
 
     def result_type(self, inputs: Sequence[StreamType], params: Mapping[str, Any]) -> StreamType:
-        """Type of the result stream, after checking that every input stream is of a type the function takes."""
+        """Type of the result stream, after checking that the function takes the types of its inputs."""
         for number, given in enumerate(inputs):
             if not given.is_under(self.input):
-                raise SchemaError(
-                    given.name, None, f"{self.input.name!r} or a subtype, as {self.name!r} takes",
-                    f"{given.name!r} as input {number}",
-                )
+                expected = f"{self.input.name!r} or a subtype, as {self.name!r} takes"
+                raise SchemaError(given.name, None, expected, f"{given.name!r} as input {number}")
         if isinstance(self.output, StreamType):
             return self.output
         return self.output(inputs, params)
@@ -104,10 +110,7 @@ class StreamFunction:
             "kind": self.kind,
             "input": self.input.name,
             "output": output,
-            "parameters": [
-                {"name": p.name, "required": p.required} | ({} if p.required else {"default": repr(p.default)})
-                for p in self.parameters
-            ],
+            "parameters": [parameter.describe() for parameter in self.parameters],
             "whole": self.whole,
             "strategies": [strategy.describe() for strategy in self.strategies],
             "doc": inspect.cleandoc(self.doc),
@@ -123,23 +126,45 @@ def _as_mapping(params: Params, names: Sequence[str], where: str) -> dict[str, A
         if len(params) > 1:
             raise FlowError(where, "a set has no order: give several parameters as a list or by name")
         values: list[Any] = list(params)
-    elif isinstance(params, str) or not isinstance(params, Iterable):
+    elif isinstance(params, str | bytes) or not isinstance(params, Iterable):
         values = [params]
     else:
         values = list(params)
     if len(values) > len(names):
-        raise FlowError(where, f"takes at most {len(names)} parameters ({', '.join(names) or 'none'}), got {len(values)}")
+        allowed = f"at most {len(names)} parameters ({', '.join(names) or 'none'})"
+        raise FlowError(where, f"takes {allowed}, got {len(values)}")
     return dict(zip(names, values, strict=False))
 
 
 def parameters_of(code: Callable[..., Any], hidden: Iterable[str] = ("state",)) -> tuple[Parameter, ...]:
     """Non-stream parameters of a function: all but the first, and but those the engine supplies."""
-    signature = inspect.signature(code)
-    return tuple(
-        Parameter(parameter.name, parameter.default)
-        for parameter in list(signature.parameters.values())[1:]
-        if parameter.name not in hidden
-    )
+    given = list(inspect.signature(code).parameters.values())
+    if not given or given[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        raise QueryError(f"@sqf: {code!r} takes no stream: its first parameter should be one")
+    for parameter in given[1:]:
+        if parameter.kind not in _BY_NAME:
+            raise QueryError(f"@sqf: parameter {str(parameter)!r} of {code!r} cannot be given by name")
+    return tuple(Parameter(p.name, p.default) for p in given[1:] if p.name not in hidden)
+
+
+@overload
+def sqf(input: Callable[..., Any]) -> StreamFunction: ...
+
+
+@overload
+def sqf(
+    input: StreamType = STREAM,
+    *,
+    returns: StreamType | OutputRule = same_type,
+    name: str | None = None,
+    kind: Kind = "transforming",
+    whole: bool = False,
+    strategies: Sequence[Strategy] = (),
+    init: Callable[..., Any] | None = None,
+    cleanup: Callable[[Any], None] | None = None,
+    builtin: str | None = None,
+    register: bool = True,
+) -> Callable[[Callable[..., Any]], StreamFunction]: ...
 
 
 def sqf(
@@ -157,12 +182,12 @@ def sqf(
 ) -> Any:
     """Make a stream query function of a plain function, and register it under its name.
 
-    ``input`` is the stream type it takes (subtypes fit too), ``returns`` the type of its result (default: that of
-    the input). ``kind="combining"`` functions take a list of streams. ``whole=True`` says that the function handles
-    a whole physical window at once. A function with state declares ``init`` (called with the parameters, returns
-    the state, which is passed as ``state=``) and optionally ``cleanup``. ``strategies`` are the valid ways to run it
-    in parallel; window distribute by round robin is always valid for stateless functions over single windows, and
-    is assumed where nothing is said.
+    ``input`` is the stream type it takes (subtypes fit too), ``returns`` the type of its result (default:
+    that of the input). ``kind="combining"`` functions take a list of streams. ``whole=True`` says that the
+    function handles a whole physical window at once. A function with state declares ``init`` (called with the
+    parameters, returns the state, which is passed as ``state=``) and optionally ``cleanup``. ``strategies``
+    are the valid ways to run it in parallel; window distribute by round robin is always valid for stateless
+    functions over single windows, and is assumed where nothing is said.
 
     >>> from gsdm_grid import create_stream_type, current_window, sqf
     >>> Level = create_stream_type("Level", {"value": "float64"})
@@ -172,16 +197,31 @@ def sqf(
     ...     return v.replace(value=v.value * factor)
     """
     if not isinstance(input, StreamType):
+        if not callable(input):
+            raise QueryError(f"@sqf: expected a stream type or a function, got {input!r}")
         return sqf()(input)
+    if kind not in get_args(Kind):
+        raise QueryError(f"@sqf: unknown kind {kind!r}; known: {', '.join(get_args(Kind))}")
 
     def decorate(code: Callable[..., Any]) -> StreamFunction:
         from gsdm_grid.functions.registry import functions
 
-        valid = tuple(strategies) or ((window_distribute(),) if kind == "transforming" and init is None else ())
+        if (init is not None) != ("state" in inspect.signature(code).parameters):
+            raise QueryError(f"@sqf: {code!r} needs both init= and a parameter 'state', or neither")
+        assumed = (window_distribute(),) if kind == "transforming" and init is None else ()
         made = StreamFunction(
-            name=name or code.__name__, kind=kind, code=code, input=input, output=returns,
-            parameters=parameters_of(code), whole=whole, strategies=valid, init=init, cleanup=cleanup,
-            builtin=builtin, doc=code.__doc__ or "",
+            name=name or code.__name__,
+            kind=kind,
+            code=code,
+            input=input,
+            output=returns,
+            parameters=parameters_of(code),
+            whole=whole,
+            strategies=tuple(strategies) or assumed,
+            init=init,
+            cleanup=cleanup,
+            builtin=builtin,
+            doc=code.__doc__ or "",
         )
         return functions.add(made) if register else made
 

@@ -1,4 +1,4 @@
-"""Parallel strategies: how a function may be run in several places at once and its results put together again.
+"""Parallel strategies: how a function may run in several places at once and how its results are combined.
 
 A strategy names a partitioning and a combining function with their parameters. A parameter value ``"$size"``
 stands for the value that the parallelized function's own parameter ``size`` has in the query.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from gsdm_grid.errors import UnknownName
 
 WINDOW_DISTRIBUTE = "window_distribute"
 WINDOW_SPLIT = "window_split"
@@ -40,7 +42,11 @@ class Strategy:
         """Partition and combine parameters with ``$name`` replaced by the function's own parameter values."""
 
         def value(given: Any) -> Any:
-            return params[given[1:]] if isinstance(given, str) and given.startswith("$") else given
+            if not isinstance(given, str) or not given.startswith("$"):
+                return given
+            if given[1:] not in params:
+                raise UnknownName(f"parameter in strategy {self.name!r}", given, params)
+            return params[given[1:]]
 
         partition = {name: value(given) for name, given in self.partition_params.items()}
         return partition, {name: value(given) for name, given in self.combine_params.items()}

@@ -1,9 +1,9 @@
 """Window functions: what a stream query function may ask of its input streams.
 
-A function is given a `StreamView` per input stream and reads it through `current_window`, `sliding_window` and
-`time_window`. They have no side effects: however often a function asks during one execution, it is told the
-same. The engine fills the view before an execution and moves its cursor afterwards, by as much as the window
-functions said.
+A function is given a `StreamView` per input stream and reads it through `current_window`, `sliding_window`
+and `time_window`. They have no side effects: however often a function asks during one execution, it is told
+the same. The engine fills the view before an execution and moves its cursor afterwards, by as much as the
+window functions said.
 
 If a view does not hold enough windows yet, the window function leaves the stream query function by way of
 `NeedMore`; the engine executes it again when more windows have come.
@@ -11,16 +11,22 @@ If a view does not hold enough windows yet, the window function leaves the strea
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 
 import numpy as np
 
 from gsdm_grid.errors import QueryError
-from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType, seconds
+from gsdm_grid.model import Array, LogicalWindow, PhysicalWindow, StreamType, seconds
+
+_EARLIEST = np.iinfo(np.int64).min
 
 
 class NeedMore(BaseException):
-    """Not enough windows yet. Not an error, so that user code which catches `Exception` does not see it."""
+    """Not enough windows yet: ``rows`` more are needed.
+
+    Not an error, so that user code which catches `Exception` does not see it.
+    """
 
     def __init__(self, view: StreamView, rows: int) -> None:
         super().__init__(view, rows)
@@ -31,7 +37,8 @@ class NeedMore(BaseException):
 class StreamView:
     """What one function sees of one input stream. Made and moved by the engine; bound to its thread.
 
-    ``block`` holds windows around the cursor ``at``: those before it are history for time windows.
+    ``block`` holds windows around the cursor ``at``: those before it are history for time windows. How much
+    history is kept follows from the spans asked for so far: a function should ask from the first time on.
     """
 
     __slots__ = ("at", "block", "history_ns", "step", "type", "whole")
@@ -76,16 +83,19 @@ class StreamView:
     def _first_needed(self) -> int:
         if self.history_ns is None or self.at == 0 or not len(self.block):
             return self.at
-        times = self.block.ts
-        at = min(self.at, len(times) - 1)
-        return int(np.searchsorted(times[:at], times[at] - self.history_ns, side="left"))
+        return _first_within(self.block.ts, min(self.at, len(self.block) - 1), self.history_ns)
+
+
+def _first_within(times: Array, at: int, span_ns: int) -> int:
+    """First row whose time is at most the span before that of the row ``at``."""
+    return int(np.searchsorted(times[:at], max(int(times[at]) - span_ns, _EARLIEST), side="left"))
 
 
 def current_window(s: StreamView) -> LogicalWindow | PhysicalWindow:
     """The logical window at the cursor.
 
-    In a function declared with ``whole=True`` it is the whole physical window at the cursor: the same attribute
-    names, each with one leading axis over the windows.
+    In a function declared with ``whole=True`` it is the whole physical window at the cursor: the same
+    attribute names, each with one leading axis over the windows.
     """
     if s.at >= len(s.block):
         raise NeedMore(s, 1)
@@ -111,15 +121,16 @@ def sliding_window(s: StreamView, size: int, step: int = 1) -> PhysicalWindow:
 
 
 def time_window(s: StreamView, span: float | timedelta) -> PhysicalWindow:
-    """All windows with a timestamp in [ts - span, ts], ts being that of the window at the cursor; span in seconds."""
-    span_ns = seconds(span.total_seconds() if isinstance(span, timedelta) else span)
-    if span_ns < 0:
-        raise QueryError(f"time_window: span must not be negative, got {span}")
-    if s.at >= len(s.block):
-        s.history_ns = max(span_ns, s.history_ns or 0)
-        raise NeedMore(s, 1)
+    """The windows up to the cursor with a timestamp in [ts - span, ts], ts being that at the cursor.
+
+    ``span`` is in seconds. Windows behind the cursor with the same timestamp are not among them.
+    """
+    span_s = span.total_seconds() if isinstance(span, timedelta) else span
+    if not 0 <= span_s < math.inf:
+        raise QueryError(f"time_window: span must be a number of seconds, at least 0, got {span}")
+    span_ns = seconds(span_s)
     s.history_ns = max(span_ns, s.history_ns or 0)
-    times = s.block.ts
-    first = int(np.searchsorted(times[: s.at], times[s.at] - span_ns, side="left"))
-    windows: PhysicalWindow = s.block[first : s.at + 1]
+    if s.at >= len(s.block):
+        raise NeedMore(s, 1)
+    windows: PhysicalWindow = s.block[_first_within(s.block.ts, s.at, span_ns) : s.at + 1]
     return windows

@@ -1,21 +1,25 @@
 """Physical windows as Arrow record batches, without copying the payload.
 
 Vectors of equal length become fixed-shape tensors, ragged ones large lists, complex numbers pairs of floats
-(a trailing axis of 2) with the dtype in the field's metadata. The stream type, ordinals, mark and halo travel in
-the schema's metadata, so a batch read back elsewhere is the same physical window.
+(a trailing axis of 2) with the dtype in the field's metadata. The stream type, ordinals, mark and halo travel
+in the schema's metadata, so a batch read back elsewhere is the same physical window.
+
+Batches of other origin are taken too, if their columns fit the stream type: lists of equal length for vectors
+of fixed shape, interleaved floats for complex numbers. Nulls never fit: a stream has no missing values.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from gsdm_grid.errors import SchemaError
-from gsdm_grid.model.columns import Column, Ragged, Text, check_column, read_only
-from gsdm_grid.model.physical import PhysicalWindow, as_array
+from gsdm_grid.model.columns import Array, Column, Ragged, Text, check_column
+from gsdm_grid.model.physical import Ordinals, PhysicalWindow
 from gsdm_grid.model.types import AttributeType, StreamType
 
 _TYPE, _PLACE, _ORDINALS = b"gsdm.type", b"gsdm.place", "__ordinal__"
@@ -33,7 +37,7 @@ def to_arrow(block: PhysicalWindow) -> pa.RecordBatch:
         place["range"] = [block.ordinals.start, block.ordinals.stop, block.ordinals.step]
     else:
         fields.append(pa.field(_ORDINALS, pa.int64(), nullable=False))
-        arrays.append(pa.array(as_array(block.ordinals)))
+        arrays.append(pa.array(block.ordinals))
     metadata = {_TYPE: json.dumps(block.type.to_json()), _PLACE: json.dumps(place)}
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=metadata))
 
@@ -49,66 +53,96 @@ def from_arrow(batch: pa.RecordBatch, stream_type: StreamType | None = None) -> 
     for name, kind in stream_type.attributes.items():
         if name not in batch.schema.names:
             raise SchemaError(stream_type.name, name, str(kind), "nothing")
-        made[name] = check_column(stream_type.name, name, kind, _column_from_arrow(batch.column(name), kind))
+        array = batch.column(name)
+        try:
+            column = _column_from_arrow(array, kind)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            raise SchemaError(stream_type.name, name, str(kind), f"{array.type} ({error})") from None
+        made[name] = check_column(stream_type.name, name, kind, column)
     if _PLACE not in metadata:
         return PhysicalWindow(stream_type, made)
     place = json.loads(metadata[_PLACE])
-    ordinals = range(*place["range"]) if "range" in place else batch.column(_ORDINALS).to_numpy()
+    ordinals: Ordinals = (
+        range(*place["range"]) if "range" in place else batch.column(_ORDINALS).to_numpy(zero_copy_only=False)
+    )
+    if len(ordinals) != batch.num_rows:
+        expected = f"all {len(ordinals)} windows of the block"
+        raise SchemaError(stream_type.name, None, expected, f"{batch.num_rows}")
     return PhysicalWindow(stream_type, made, ordinals, place["mark"], place["halo"])
 
 
 def _column_to_arrow(column: Column, kind: AttributeType) -> pa.Array:
-    if isinstance(column, Text):
-        flat = column.compact()
-        return pa.LargeStringArray.from_buffers(len(flat), pa.py_buffer(flat.offsets), pa.py_buffer(flat.values))
     if isinstance(column, Ragged):
         flat = column.compact()
-        return pa.LargeListArray.from_arrays(pa.array(flat.offsets * _floats_per_item(kind)), _flat_values(flat.values))
-    if kind.dtype == "bool":
-        values = pa.array(column.reshape(-1))
-    else:
-        values = _flat_values(np.ascontiguousarray(column).reshape(-1))
-    shape = list(column.shape[1:]) + ([2] if kind.numpy.kind == "c" else [])
+        if isinstance(flat, Text):
+            return pa.LargeStringArray.from_buffers(
+                len(flat), pa.py_buffer(flat.offsets), pa.py_buffer(np.ascontiguousarray(flat.values))
+            )
+        offsets = flat.offsets * _numbers_per_item(kind)
+        return pa.LargeListArray.from_arrays(pa.array(offsets), _flat_values(flat.values))
+    values = _flat_values(column.reshape(-1))
+    shape = [*column.shape[1:], *([2] if kind.numpy.kind == "c" else [])]
     if not shape:
         return values.view(pa.timestamp("ns")) if kind.dtype == "timestamp" else values
     tensor = pa.fixed_shape_tensor(values.type, shape)
-    size = int(np.prod(shape))
-    storage = pa.FixedSizeListArray.from_arrays(values, size) if size else pa.array([[]] * len(column), tensor.storage_type)
+    size = math.prod(shape)
+    if size:
+        storage = pa.FixedSizeListArray.from_arrays(values, size)
+    else:
+        storage = pa.array([[]] * len(column), tensor.storage_type)
     return pa.ExtensionArray.from_storage(tensor, storage)
 
 
-def _flat_values(values: np.ndarray[Any, Any]) -> pa.Array:
+def _flat_values(values: Array) -> pa.Array:
     """Values without a copy; complex numbers become their interleaved real and imaginary parts."""
+    values = np.ascontiguousarray(values)
     if values.dtype.kind == "c":
-        values = values.view(np.float32 if values.dtype == np.complex64 else np.float64)
+        values = values.view(values.real.dtype)
     return pa.array(values)
 
 
 def _column_from_arrow(array: pa.Array, kind: AttributeType) -> Column:
+    if array.null_count:
+        raise ValueError(f"with {array.null_count} nulls")
     if kind.is_string:
-        strings = array.cast(pa.large_string())
-        _, offsets, data = strings.buffers()
-        bounds = np.frombuffer(offsets, np.int64)[strings.offset : strings.offset + len(strings) + 1]
-        return Text(np.frombuffer(data or b"", np.uint8), bounds)
+        return _text_from_arrow(array.cast(pa.large_string()))
     if isinstance(array, pa.ExtensionArray):
-        shape = array.type.shape
-        flat = array.storage.flatten().to_numpy(zero_copy_only=kind.dtype != "bool")
-        dense = read_only(_complex(flat, kind))
-        inner = shape[:-1] if kind.numpy.kind == "c" else shape
-        return dense.reshape(len(array), *inner)
+        inner = array.type.shape[:-1] if kind.numpy.kind == "c" else array.type.shape
+        return _numbers(array.storage.flatten(), kind).reshape(len(array), *inner)
     if pa.types.is_large_list(array.type) or pa.types.is_list(array.type):
-        array = array.cast(pa.large_list(array.type.value_type))
-        offsets = array.offsets.to_numpy()
-        values = _complex(array.flatten().to_numpy(zero_copy_only=False), kind)
-        return Ragged(values, (offsets - offsets[0]) // _floats_per_item(kind))
+        offsets = array.offsets.to_numpy().astype(np.int64, copy=False)
+        starts = (offsets - offsets[0]) // _numbers_per_item(kind)
+        ragged = Ragged(_numbers(array.flatten(), kind), starts)
+        lengths = np.unique(np.diff(starts))
+        if kind.shape is None or len(lengths) > 1:
+            return ragged
+        return ragged.values.reshape(len(array), *kind.shape)
+    if pa.types.is_fixed_size_list(array.type):
+        inner = (array.type.list_size // _numbers_per_item(kind),) if kind.shape is None else kind.shape
+        return _numbers(array.flatten(), kind).reshape(len(array), *inner)
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.timestamp("ns")).view(pa.int64())
-    return array.to_numpy(zero_copy_only=False)
+    numbers: Array = array.to_numpy(zero_copy_only=False)
+    return numbers
 
 
-def _floats_per_item(kind: AttributeType) -> int:
+def _text_from_arrow(strings: pa.LargeStringArray) -> Text:
+    if not len(strings):
+        return Text(np.empty(0, np.uint8), np.zeros(1, np.int64))
+    _, offsets, data = strings.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[strings.offset : strings.offset + len(strings) + 1]
+    return Text(np.frombuffer(data or b"", np.uint8), bounds)
+
+
+def _numbers(values: pa.Array, kind: AttributeType) -> Array:
+    """Flat values of vectors; interleaved floats as the complex numbers that they are."""
+    if values.null_count:
+        raise ValueError(f"with {values.null_count} nulls in vectors")
+    flat: Array = values.to_numpy(zero_copy_only=False)
+    if kind.numpy.kind == "c":
+        flat = flat.astype(kind.numpy.type(0).real.dtype, casting="same_kind", copy=False).view(kind.numpy)
+    return flat
+
+
+def _numbers_per_item(kind: AttributeType) -> int:
     return 2 if kind.numpy.kind == "c" else 1
-
-
-def _complex(values: np.ndarray[Any, Any], kind: AttributeType) -> np.ndarray[Any, Any]:
-    return values.view(kind.numpy) if kind.numpy.kind == "c" and values.dtype.kind == "f" else values

@@ -7,11 +7,12 @@ is immutable and its vectors refuse to be written to. Many of them lie together 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from gsdm_grid.errors import UnknownName
+from gsdm_grid.errors import UnknownAttribute
 from gsdm_grid.model import columns
 from gsdm_grid.model.types import StreamType
 
@@ -22,8 +23,9 @@ class LogicalWindow:
     __slots__ = ("_values", "type")
 
     type: StreamType
+    _values: dict[str, Any]
 
-    def __init__(self, stream_type: StreamType, values: Mapping[str, Any]) -> None:
+    def __init__(self, stream_type: StreamType, values: dict[str, Any]) -> None:
         object.__setattr__(self, "type", stream_type)
         object.__setattr__(self, "_values", values)
 
@@ -33,15 +35,14 @@ class LogicalWindow:
         except KeyError:
             if name.startswith("__"):
                 raise AttributeError(name) from None
-            raise UnknownName(f"attribute of stream type {self.type.name!r}", name, self.type.attributes) from None
+            raise UnknownAttribute(self.type.name, name, self.type.attributes) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise TypeError(f"windows are immutable: use replace({name}=…) to make a changed one")
 
     def values(self) -> Mapping[str, Any]:
         """Attribute values by name."""
-        got: Mapping[str, Any] = self._values
-        return got
+        return MappingProxyType(self._values)
 
     def replace(self, **changes: Any) -> LogicalWindow:
         """A window of the same type with some attributes changed. Checked."""
@@ -53,7 +54,7 @@ class LogicalWindow:
         return construct(stream_type, (), {**kept, **values})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (LogicalWindow, (self.type, dict(self._values)))
+        return (construct, (self.type, (), self._values))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LogicalWindow):

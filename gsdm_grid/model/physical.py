@@ -15,14 +15,17 @@ Beside its columns a physical window carries what the data flow needs to keep it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from operator import index
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsdm_grid.errors import SchemaError, UnknownName
+from gsdm_grid.errors import SchemaError, UnknownAttribute
 from gsdm_grid.model import columns
-from gsdm_grid.model.columns import Column, Ragged
+from gsdm_grid.model.columns import Array, Column, Ragged, Text, read_only
 from gsdm_grid.model.logical import LogicalWindow
 from gsdm_grid.model.types import StreamType
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 Ordinals = range | NDArray[np.int64]
 NO_MARK = -1
+_put = object.__setattr__
 
 
 class PhysicalWindow:
@@ -41,6 +45,12 @@ class PhysicalWindow:
 
     __slots__ = ("_mark", "_ordinals", "columns", "halo", "type")
 
+    type: StreamType
+    columns: Mapping[str, Column]
+    halo: int | None
+    _ordinals: Ordinals | None
+    _mark: int
+
     def __init__(
         self,
         stream_type: StreamType,
@@ -49,11 +59,39 @@ class PhysicalWindow:
         mark: int = NO_MARK,
         halo: int | None = None,
     ) -> None:
-        self.type = stream_type
-        self.columns = values
-        self._ordinals = ordinals
-        self._mark = mark
-        self.halo = halo
+        frozen = {n: c if isinstance(c, Ragged) else read_only(c) for n, c in values.items()}
+        halo = halo if halo is None else int(halo)
+        self._fill(stream_type, MappingProxyType(frozen), ordinals, int(mark), halo)
+
+    def _fill(
+        self,
+        stream_type: StreamType,
+        frozen: Mapping[str, Column],
+        ordinals: Ordinals | None,
+        mark: int,
+        halo: int | None,
+    ) -> None:
+        _put(self, "type", stream_type)
+        _put(self, "columns", frozen)
+        _put(self, "_ordinals", read_only(ordinals) if isinstance(ordinals, np.ndarray) else ordinals)
+        _put(self, "_mark", mark)
+        _put(self, "halo", halo)
+
+    @staticmethod
+    def _of_frozen(
+        stream_type: StreamType,
+        frozen: Mapping[str, Column],
+        ordinals: Ordinals | None,
+        mark: int = NO_MARK,
+        halo: int | None = None,
+    ) -> PhysicalWindow:
+        """A block of columns that are known to be read-only; views of blocks are made in great number."""
+        block = PhysicalWindow.__new__(PhysicalWindow)
+        block._fill(stream_type, frozen, ordinals, mark, halo)
+        return block
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise TypeError(f"windows are immutable: use replace({name}=…) to make a changed block")
 
     def __len__(self) -> int:
         return len(self.columns["ts"])
@@ -67,15 +105,16 @@ class PhysicalWindow:
         try:
             return self.columns[name]
         except KeyError:
-            raise UnknownName(f"attribute of stream type {self.type.name!r}", name, self.type.attributes) from None
+            raise UnknownAttribute(self.type.name, name, self.type.attributes) from None
 
     def __getitem__(self, key: Any) -> Any:
         """A logical window for an integer, a view of some windows for a slice, a column for a name."""
         if isinstance(key, str):
-            return getattr(self, key)
+            self.type.attribute(key)
+            return self.columns[key]
         if isinstance(key, slice):
             return self.select(key)
-        row = int(key)
+        row = index(key)
         return LogicalWindow(self.type, {name: column[row] for name, column in self.columns.items()})
 
     @property
@@ -91,35 +130,58 @@ class PhysicalWindow:
     @property
     def mark(self) -> int:
         """No later window of this stream has an ordinal at or below this."""
-        return max(self._mark, int(self.ordinals[-1])) if len(self.ordinals) else self._mark
+        ordinals = self.ordinals
+        return max(self._mark, int(ordinals[-1])) if len(ordinals) else self._mark
 
     @property
     def nbytes(self) -> int:
         """Bytes of all columns."""
         return sum(column.nbytes for column in self.columns.values())
 
-    def select(self, rows: slice | NDArray[Any]) -> PhysicalWindow:
-        """Some of the windows, with their ordinals and without mark: a view for slices, else a copy."""
-        if not isinstance(rows, slice):
-            rows = np.flatnonzero(rows) if rows.dtype == bool else rows
-        taken = {name: columns.take(column, rows) for name, column in self.columns.items()}
-        ordinals = self.ordinals
-        if isinstance(ordinals, range) and not isinstance(rows, slice):
-            ordinals = ordinals.start + rows.astype(np.int64) * ordinals.step
-        else:
-            ordinals = ordinals[rows]  # type: ignore[index]
-        return PhysicalWindow(self.type, taken, ordinals)
+    def select(self, rows: slice | Array) -> PhysicalWindow:
+        """Some of the windows, with their ordinals, without mark and halo: a view for slices, else a copy."""
+        if isinstance(rows, slice):
+            cut = {name: column[rows] for name, column in self.columns.items()}
+            return PhysicalWindow._of_frozen(self.type, MappingProxyType(cut), self.ordinals[rows])
+        rows = _row_numbers(rows, len(self))
+        taken = {
+            name: column.take(rows) if isinstance(column, Ragged) else column[rows]
+            for name, column in self.columns.items()
+        }
+        return PhysicalWindow(self.type, taken, _ordinals_at(self.ordinals, rows))
+
+    def dense_parts(self) -> list[PhysicalWindow]:
+        """Views of consecutive windows whose vectors are equally long, each column hence an array (or text).
+
+        Nearly always that is the whole block as it is. `concat` puts the parts together again.
+        """
+        ragged = {n: c for n, c in self.columns.items() if isinstance(c, Ragged) and not isinstance(c, Text)}
+        if not ragged:
+            return [self]
+        changes = [np.flatnonzero(np.diff(column.offsets, 2)) + 1 for column in ragged.values()]
+        bounds = [0, *np.unique(np.concatenate(changes)).tolist(), len(self)]
+        parts = []
+        for start, stop in pairwise(bounds):
+            cut = {name: column[start:stop] for name, column in self.columns.items()}
+            cut |= {name: columns.as_dense(column[start:stop]) for name, column in ragged.items()}
+            ordinals = self.ordinals[start:stop] if self.placed else None
+            mark = self._mark if stop == len(self) else NO_MARK
+            parts.append(PhysicalWindow(self.type, cut, ordinals, mark, None if start else self.halo))
+        return parts
 
     def stamped(
         self, ordinals: Ordinals | None = None, mark: int | None = None, halo: int | None = None
     ) -> PhysicalWindow:
-        """The same windows with other ordinals, mark or halo. No copy."""
-        return PhysicalWindow(
+        """The same windows with other ordinals, mark or halo. No copy.
+
+        Ordinals and mark are kept where none are given. A halo is not: it belongs to the start of a segment.
+        """
+        return PhysicalWindow._of_frozen(
             self.type,
             self.columns,
             self._ordinals if ordinals is None else ordinals,
-            self._mark if mark is None else mark,
-            halo,
+            self._mark if mark is None else int(mark),
+            halo if halo is None else int(halo),
         )
 
     def replace(self, **changes: Any) -> PhysicalWindow:
@@ -132,10 +194,12 @@ class PhysicalWindow:
         for name, kind in stream_type.attributes.items():
             if name in values:
                 made[name] = columns.check_column(stream_type.name, name, kind, values[name])
-            elif name in self.columns and self.type.attributes[name] == kind:
+            elif name not in self.columns:
+                raise SchemaError(stream_type.name, name, str(kind), "nothing")
+            elif self.type.attributes[name] == kind:
                 made[name] = self.columns[name]
             else:
-                raise SchemaError(stream_type.name, name, str(kind), "nothing")
+                made[name] = columns.check_column(stream_type.name, name, kind, self.columns[name])
             if len(made[name]) != len(self):
                 raise SchemaError(stream_type.name, name, f"{len(self)} windows", str(len(made[name])))
         for name in values:
@@ -157,13 +221,17 @@ class PhysicalWindow:
 
     @staticmethod
     def pack(
-        stream_type: StreamType, windows: Sequence[LogicalWindow], ordinals: Ordinals | None = None, mark: int = NO_MARK
+        stream_type: StreamType,
+        windows: Sequence[LogicalWindow],
+        ordinals: Ordinals | None = None,
+        mark: int = NO_MARK,
     ) -> PhysicalWindow:
         """Pack (already checked) logical windows."""
         if not windows:
             return PhysicalWindow.empty(stream_type, mark)
+        rows = [window.values() for window in windows]
         packed = {
-            name: columns.pack([window.values()[name] for window in windows], kind)
+            name: columns.pack([row[name] for row in rows], kind)
             for name, kind in stream_type.attributes.items()
         }
         return PhysicalWindow(stream_type, packed, ordinals, mark)
@@ -176,7 +244,7 @@ class PhysicalWindow:
 
     @staticmethod
     def concat(blocks: Sequence[PhysicalWindow]) -> PhysicalWindow:
-        """Blocks of one type, one after the other. The result takes the last mark and the first halo."""
+        """Blocks of one type, one after the other. The result takes the greatest mark and the first halo."""
         if len(blocks) == 1:
             return blocks[0]
         first = blocks[0]
@@ -184,16 +252,13 @@ class PhysicalWindow:
             name: columns.concatenate([block.columns[name] for block in blocks], kind)
             for name, kind in first.type.attributes.items()
         }
-        return PhysicalWindow(
-            first.type, joined, join_ordinals([b.ordinals for b in blocks]), max(b.mark for b in blocks), first.halo
-        )
+        placed = any(block.placed and len(block) for block in blocks)
+        ordinals = join_ordinals([block.ordinals for block in blocks]) if placed else None
+        mark = max(block.mark if block.placed else block._mark for block in blocks)
+        return PhysicalWindow(first.type, joined, ordinals, mark, first.halo)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        compact = {
-            name: column.compact() if isinstance(column, Ragged) else np.ascontiguousarray(column)
-            for name, column in self.columns.items()
-        }
-        return (PhysicalWindow, (self.type, compact, self._ordinals, self._mark, self.halo))
+        return (PhysicalWindow, (self.type, dict(self.columns), self._ordinals, self._mark, self.halo))
 
     def __repr__(self) -> str:
         return f"<{len(self)} × {self.type.name}, {self.nbytes} bytes, mark {self.mark}>"
@@ -207,17 +272,41 @@ def join_ordinals(parts: Sequence[Ordinals]) -> Ordinals:
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
-    if isinstance(first, range):
-        step = first.step if len(first) > 1 else int(parts[1][0]) - first.start
-        expected = first.start
-        for part in parts:
-            regular = isinstance(part, range) and part.start == expected and (len(part) == 1 or part.step == step)
-            if not regular or step < 1:
-                break
-            expected += step * len(part)
-        else:
-            return range(first.start, expected, step)
+    step = first.step if isinstance(first, range) and len(first) > 1 else int(parts[1][0]) - int(first[0])
+    if step > 0 and _continue_each_other(parts, step):
+        return range(int(first[0]), int(parts[-1][-1]) + 1, step)
     return np.concatenate([as_array(part) for part in parts])
+
+
+def _continue_each_other(parts: Sequence[Ordinals], step: int) -> bool:
+    expected = int(parts[0][0])
+    for part in parts:
+        if not isinstance(part, range) or part.start != expected or (len(part) > 1 and part.step != step):
+            return False
+        expected += step * len(part)
+    return True
+
+
+def _row_numbers(rows: Array, count: int) -> NDArray[np.intp]:
+    """Rows counted from the front, of a mask or of row numbers that may count from the end."""
+    rows = np.asarray(rows)
+    if rows.dtype == bool:
+        if rows.shape != (count,):
+            raise IndexError(f"a mask of shape {rows.shape} for {count} windows")
+        return np.flatnonzero(rows)
+    rows = rows.astype(np.intp, casting="same_kind" if rows.size else "unsafe")
+    return np.where(rows < 0, rows + count, rows) if rows.size and rows.min() < 0 else rows
+
+
+def _ordinals_at(ordinals: Ordinals, rows: NDArray[np.intp]) -> Ordinals:
+    """Ordinals of some rows: a range where the rows are neighbours in a regular block."""
+    if not isinstance(ordinals, range):
+        return ordinals[rows]
+    if not len(rows):
+        return ordinals[:0]
+    if rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
+        return ordinals[int(rows[0]) : int(rows[-1]) + 1]
+    return ordinals.start + rows.astype(np.int64) * ordinals.step
 
 
 def as_array(ordinals: Ordinals) -> NDArray[np.int64]:
@@ -234,5 +323,6 @@ def construct(stream_type: StreamType, values: tuple[Any, ...], named: Mapping[s
     for name, kind in stream_type.attributes.items():
         made[name] = columns.check_column(stream_type.name, name, kind, bound[name])
         if len(made[name]) != len(made["ts"]):
-            raise SchemaError(stream_type.name, name, f"{len(made['ts'])} windows, as in 'ts'", str(len(made[name])))
+            expected = f"{len(made['ts'])} windows, as in 'ts'"
+            raise SchemaError(stream_type.name, name, expected, str(len(made[name])))
     return PhysicalWindow(stream_type, made)

@@ -1,8 +1,8 @@
 """Stream types: the named schema of the windows of a stream.
 
 A stream type has a name, a parent (subtypes inherit attributes) and attributes: scalars, strings, timestamps
-and vectors of any NumPy dtype, of fixed or varying length. The root type ``Stream`` has one attribute, ``ts``.
-How windows of a type are stored is the business of `physical`; how they travel, of `wire`.
+and vectors of numbers, of fixed or varying length. The root type ``Stream`` has one attribute, ``ts``. How
+windows of a type are stored is the business of `physical`; how they travel, of `wire`.
 
 Timestamps are integer nanoseconds (since the Unix epoch, or since whatever the source calls zero): they
 compare exactly, which joins and window borders need. `seconds` converts.
@@ -13,22 +13,39 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gsdm_grid.errors import SchemaError, UnknownName
+from gsdm_grid.errors import SchemaError, UnknownAttribute, UnknownName
 
 if TYPE_CHECKING:
     from gsdm_grid.model.logical import LogicalWindow
     from gsdm_grid.model.physical import PhysicalWindow
 
 NANOSECONDS = 1_000_000_000
-_ALIASES = {"int": "int64", "integer": "int64", "float": "float64", "real": "float64", "complex": "complex128"}
-_VECTOR = re.compile(r"^vector(?:\[(?P<shape>[\d,\s]+)\])?\s+of\s+(?P<item>\w+)$")
-_RESERVED = {"type", "columns", "ordinals", "mark", "halo", "nbytes", "replace", "as_type", "take", "select"}
+_ALIASES = {
+    "int": "int64",
+    "integer": "int64",
+    "float": "float64",
+    "real": "float64",
+    "complex": "complex128",
+}
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_NUMBERS = ("bool", *_INTEGERS, "float16", "float32", "float64", "complex64", "complex128")
+_ALLOWED = (
+    "int8…int64, uint8…uint64, float16…float64, complex64/128, bool, timestamp, string, "
+    "or 'vector of …' / 'vector[n] of …'"
+)
+_VECTOR = re.compile(r"vector(?:\[(?P<shape>[\d,\s]+)\])?\s+of\s+(?P<item>\w+)")
+_SHAPE = re.compile(r"\s*\d{1,9}\s*(?:,\s*\d{1,9}\s*)*,?\s*")
+# What windows have beside their attributes: an attribute of such a name could not be read.
+_PLACE = ("halo", "mark", "ordinals", "placed", "stamped")
+_MAKERS = ("as_type", "concat", "dense_parts", "empty", "from_arrow", "pack", "replace", "select", "to_arrow")
+_RESERVED = {"columns", "nbytes", "type", "values", *_PLACE, *_MAKERS}
 
 
 def seconds(value: float) -> int:
@@ -57,29 +74,27 @@ class AttributeType:
         >>> AttributeType.parse("vector of complex64")
         AttributeType(dtype='complex64', shape=None)
         """
-        match = _VECTOR.match(text.strip())
+        match = _VECTOR.fullmatch(text.strip())
         item = match["item"] if match else text.strip()
         item = _ALIASES.get(item, item)
         if item not in ("timestamp", "string"):
             try:
-                dtype = np.dtype(item)
-            except TypeError:
-                dtype = None
-            if dtype is None or dtype.kind not in "biufc" or dtype.itemsize > 16:
-                raise SchemaError(
-                    "?", None, "int8…int64, uint8…uint64, float32/64, complex64/128, bool, timestamp, string, "
-                    "or 'vector of …' / 'vector[n] of …'", repr(text)
-                )
-            item = dtype.name
+                item = np.dtype(item).name
+            except (TypeError, ValueError, SyntaxError):
+                item = ""
+            if item not in _NUMBERS:
+                raise SchemaError("?", None, _ALLOWED, repr(text))
         if match is None:
             return AttributeType(item)
         if item == "string":
             raise SchemaError("?", None, "a vector of numbers", repr(text))
         if match["shape"] is None:
             return AttributeType(item, None)
-        shape = tuple(int(part) for part in match["shape"].split(",") if part.strip())
+        shape: tuple[int, ...] = ()
+        if _SHAPE.fullmatch(match["shape"]):
+            shape = tuple(int(part) for part in match["shape"].split(",") if part.strip())
         if not shape or min(shape) < 1:
-            raise SchemaError("?", None, "vector lengths of at least 1", repr(text))
+            raise SchemaError("?", None, "vector lengths of at least 1, separated by commas", repr(text))
         return AttributeType(item, shape)
 
     @cached_property
@@ -113,16 +128,34 @@ class AttributeType:
 TIMESTAMP = AttributeType("timestamp")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StreamType:
     """A named schema. Made by `create_stream_type`; immutable; compared by structure, so it may travel.
 
-    ``attributes`` holds inherited attributes first, ``ts`` always being the first of all.
+    ``attributes`` holds inherited attributes first, ``ts`` always being the first of all. Their order counts:
+    constructors and the wire form go by it.
     """
 
     name: str
-    attributes: Mapping[str, AttributeType] = field(hash=False)
+    attributes: Mapping[str, AttributeType]
     parent: StreamType | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, StreamType):
+            return NotImplemented
+        same_attributes = list(self.attributes.items()) == list(other.attributes.items())
+        return self.name == other.name and same_attributes and self.parent == other.parent
+
+    def __hash__(self) -> int:
+        return hash((self.name, *self.attributes, self.parent))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (StreamType, (self.name, dict(self.attributes), self.parent))
 
     def window(self, *values: Any, **named: Any) -> LogicalWindow:
         """Construct one logical window: values in the order of the attributes, or by name. Checked."""
@@ -131,7 +164,10 @@ class StreamType:
         return construct(self, values, named)
 
     def block(self, *values: Any, **named: Any) -> PhysicalWindow:
-        """Construct a physical window from columns: arrays with one leading axis over the windows. Checked."""
+        """Construct a physical window from columns: arrays with one leading axis over the windows. Checked.
+
+        Arrays of the right dtype are not copied: whoever gives one away must not write to it any more.
+        """
         from gsdm_grid.model.physical import construct
 
         return construct(self, values, named)
@@ -150,13 +186,14 @@ class StreamType:
         try:
             return self.attributes[name]
         except KeyError:
-            raise UnknownName(f"attribute of stream type {self.name!r}", name, self.attributes) from None
+            raise UnknownAttribute(self.name, name, self.attributes) from None
 
     def bind(self, values: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Match constructor arguments with attributes; every attribute needs exactly one value."""
         names = list(self.attributes)
         if len(values) > len(names):
-            raise SchemaError(self.name, None, f"at most {len(names)} values ({', '.join(names)})", str(len(values)))
+            allowed = f"at most {len(names)} values ({', '.join(names)})"
+            raise SchemaError(self.name, None, allowed, str(len(values)))
         bound = dict(zip(names, values, strict=False))
         for name, value in named.items():
             self.attribute(name)
@@ -177,10 +214,13 @@ class StreamType:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> StreamType:
         """Inverse of `to_json`; registers nothing."""
-        if data["under"] is None and data["name"] == STREAM.name:
-            return STREAM
-        parent = StreamType.from_json(data["under"]) if data["under"] else STREAM
-        return _derive(data["name"], data["attributes"], parent)
+        try:
+            name, attributes, under = data["name"], data["attributes"], data.get("under")
+            if under is None and name == STREAM.name:
+                return STREAM
+            return _derive(name, attributes, STREAM if under is None else StreamType.from_json(under))
+        except (KeyError, TypeError, AttributeError):
+            raise SchemaError("?", None, "{name, attributes, under}", repr(data)[:200]) from None
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}: {kind}" for name, kind in self.attributes.items())
@@ -194,15 +234,30 @@ def _derive(name: str, attributes: Mapping[str, Any], parent: StreamType) -> Str
     if not name.isidentifier():
         raise SchemaError(name, None, "a name made of letters, digits and underscores", repr(name))
     combined = dict(parent.attributes)
-    for key, kind in attributes.items():
+    for key, given in attributes.items():
         if not key.isidentifier() or keyword.iskeyword(key) or key.startswith("_") or key in _RESERVED:
-            raise SchemaError(name, key, "an attribute name that is an identifier and not reserved", repr(key))
-        parsed = kind if isinstance(kind, AttributeType) else AttributeType.parse(str(np.dtype(kind).name)
-                                                                                  if not isinstance(kind, str) else kind)
-        if key in combined and combined[key] != parsed:
-            raise SchemaError(name, key, f"{combined[key]} as inherited from {parent.name!r}", str(parsed))
-        combined[key] = parsed
+            raise SchemaError(name, key, "a name that is an identifier and not reserved", repr(key))
+        kind = _kind(name, key, given)
+        if key in combined and combined[key] != kind:
+            raise SchemaError(name, key, f"{combined[key]} as inherited from {parent.name!r}", str(kind))
+        combined[key] = kind
     return StreamType(name, combined, parent)
+
+
+def _kind(type_name: str, name: str, given: Any) -> AttributeType:
+    """Type of an attribute from its text form, or from what NumPy takes as a dtype."""
+    if isinstance(given, AttributeType):
+        return given
+    try:
+        if isinstance(given, str):
+            return AttributeType.parse(given)
+        if given is not None:  # which NumPy takes for float64
+            return AttributeType.parse("string" if given is str else np.dtype(given).name)
+    except SchemaError as error:
+        raise SchemaError(type_name, name, error.args[2], repr(given)) from None
+    except TypeError:
+        pass
+    raise SchemaError(type_name, name, _ALLOWED, repr(given))
 
 
 class TypeRegistry:
@@ -215,7 +270,8 @@ class TypeRegistry:
         """Register a type; the same name may come again only with the same structure."""
         known = self._types.get(stream_type.name)
         if known is not None and known != stream_type:
-            raise SchemaError(stream_type.name, None, f"the structure registered before, {known!r}", repr(stream_type))
+            before = f"the structure registered before, {known!r}"
+            raise SchemaError(stream_type.name, None, before, repr(stream_type))
         self._types[stream_type.name] = stream_type
         return stream_type
 
@@ -237,7 +293,10 @@ stream_types = TypeRegistry()
 
 
 def create_stream_type(
-    name: str, attributes: Mapping[str, Any], under: str | StreamType = STREAM, registry: TypeRegistry = stream_types
+    name: str,
+    attributes: Mapping[str, Any],
+    under: str | StreamType = STREAM,
+    registry: TypeRegistry = stream_types,
 ) -> StreamType:
     """Create and register a stream type under another one, whose attributes it inherits.
 

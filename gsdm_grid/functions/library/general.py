@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from gsdm_grid.errors import QueryError
 from gsdm_grid.functions.sqf import sqf
 from gsdm_grid.functions.strategies import window_distribute
 from gsdm_grid.functions.windows import StreamView, current_window, sliding_window, time_window
-from gsdm_grid.model import STREAM, Array, AttributeType, Ragged, StreamType, SystemClock
+from gsdm_grid.model import STREAM, AttributeType, Ragged, StreamType, SystemClock
 
 AGGREGATES: Mapping[str, Any] = {"mean": np.mean, "sum": np.sum, "min": np.min, "max": np.max}
 
@@ -24,7 +25,7 @@ def identity(s: StreamView) -> Any:
 
 @sqf(STREAM, strategies=(window_distribute("overlap_part", size="$n", step="$n"),))
 def sample(s: StreamView, n: int, seed: int = 0) -> Any:
-    """One window out of each ``n``, chosen at random (thesis 3.3.3). Random, yet the same whenever it is asked again."""
+    """One window out of each ``n``, chosen at random, yet the same whenever asked again (thesis 3.3.3)."""
     windows = sliding_window(s, n, n)
     return windows[int(np.random.default_rng([seed, s.ordinal]).integers(n))]
 
@@ -37,44 +38,56 @@ def timestamp_it(s: StreamView) -> Any:
 
 
 def _aggregate_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> StreamType:
-    """Means of integers are floating point; everything else keeps its type."""
-    how = params.get("how", "mean")
+    return aggregated(inputs[0], params.get("how", "mean"))
+
+
+@lru_cache(256)
+def aggregated(given: StreamType, how: str) -> StreamType:
+    """Type of aggregates: means of integers are floating point, sums of integers are 64 bits wide."""
     if how not in AGGREGATES:
         raise QueryError(f"aggregate: unknown aggregate {how!r}; known: {', '.join(AGGREGATES)}")
-    given = inputs[0]
-    if how != "mean" or all(kind.numpy.kind not in "iub" or name == "ts" for name, kind in given.attributes.items()):
+    kinds = {name: _aggregated_kind(kind, how) for name, kind in given.attributes.items()}
+    if kinds == given.attributes:
         return given
-    mean = {
-        name: AttributeType("float64", kind.shape) if kind.numpy.kind in "iub" and kind.dtype != "timestamp" else kind
-        for name, kind in given.attributes.items()
-        if not kind.is_string or given.attributes[name] is kind
-    }
-    return StreamType(f"{given.name}Mean", mean, STREAM)
+    return StreamType(f"{given.name}{how.capitalize()}", kinds, STREAM)
+
+
+def _aggregated_kind(kind: AttributeType, how: str) -> AttributeType:
+    if _is_taken(kind) or kind.numpy.kind not in "iub" or how in ("min", "max"):
+        return kind
+    if how == "mean":
+        return AttributeType("float64", kind.shape)
+    return AttributeType("uint64" if kind.numpy.kind == "u" else "int64", kind.shape)
+
+
+def _is_taken(kind: AttributeType) -> bool:
+    """Whether an aggregate takes the value of its first window: text and times are no quantities."""
+    return kind.dtype in ("string", "timestamp")
 
 
 def _aggregate(windows: Any, how: str) -> Any:
-    result = _aggregate_type([windows.type], {"how": how})
+    result = aggregated(windows.type, how)
     reduced: dict[str, Any] = {}
     for name, kind in result.attributes.items():
         column = windows[name]
-        if name == "ts" or kind.is_string:
+        if _is_taken(kind):
             reduced[name] = column[0]
         elif isinstance(column, Ragged):
             raise QueryError(f"aggregate: attribute {name!r} has vectors of different lengths in one window")
         else:
-            reduced[name] = _reduce(column, how, kind)
+            reduced[name] = np.asarray(AGGREGATES[how](column, axis=0)).astype(kind.numpy)
     return result.window(**reduced)
 
 
-def _reduce(column: Array, how: str, kind: AttributeType) -> Any:
-    return np.asarray(AGGREGATES[how](column, axis=0)).astype(kind.numpy)
-
-
-@sqf(STREAM, returns=_aggregate_type, strategies=(window_distribute("overlap_part", size="$size", step="$step"),))
+@sqf(
+    STREAM,
+    returns=_aggregate_type,
+    strategies=(window_distribute("overlap_part", size="$size", step="$step"),),
+)
 def aggregate(s: StreamView, size: int, step: int | None = None, how: str = "mean") -> Any:
     """Elementwise mean, sum, min or max over ``size`` windows, every ``step`` windows (default: jumping).
 
-    The result has the timestamp of the first window; strings are taken from it too.
+    The result has the timestamps and strings of the first window.
     """
     return _aggregate(sliding_window(s, size, step or size), how)
 

@@ -1,17 +1,18 @@
 """Partitioning functions: each picks the windows of partition ``i`` out of ``n``.
 
-They decide by the ordinals and values of windows only, never by arrival, so a restarted site decides as before.
+They decide by the ordinals and values of windows only, never by arrival: a restarted site decides as before.
 The overlap partitions, for functions over sliding and time windows, are operators of the engine.
 """
 
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsdm_grid.errors import QueryError
+from gsdm_grid.errors import SchemaError
 from gsdm_grid.functions.sqf import sqf
 from gsdm_grid.functions.windows import StreamView, current_window
 from gsdm_grid.model import STREAM, Array, PhysicalWindow, Ragged, Text, as_array
@@ -21,17 +22,16 @@ from gsdm_grid.model import STREAM, Array, PhysicalWindow, Ragged, Text, as_arra
 def RRpart(s: StreamView, n: int, i: int, run: int = 1, stride: int = 1) -> Any:
     """Round robin (thesis 3.3.3): windows in turn to each of ``n`` partitions, ``run`` at a time.
 
-    ``stride`` is the distance between neighbouring ordinals; the compiler sets it where partitions are nested.
+    ``stride`` is the distance between neighbouring ordinals; the compiler sets it where partitions nest.
     """
     v: Any = current_window(s)
-    ordinals = v.ordinals
-    if isinstance(ordinals, range) and run == 1 and ordinals.step == stride and ordinals.start % stride < stride:
-        return v[(i - ordinals.start // stride) % n :: n]
-    if isinstance(ordinals, range) and ordinals.step == stride:
-        first, last = ordinals.start // stride // run, ordinals[-1] // stride // run
-        if first == last:  # the whole block has one destination
-            return v if first % n == i else v[:0]
-    return v.select((as_array(ordinals) // (stride * run)) % n == i)
+    ordinals, turn = v.ordinals, stride * run
+    if isinstance(ordinals, range):
+        if run == 1 and ordinals.step == stride:
+            return v[(i - ordinals.start // stride) % n :: n]
+        if ordinals.start // turn == ordinals[-1] // turn:  # the whole block has one destination
+            return v if ordinals.start // turn % n == i else v[:0]
+    return v.select(as_array(ordinals) // turn % n == i)
 
 
 @sqf(STREAM, whole=True, kind="partitioning")
@@ -42,23 +42,23 @@ def hashpart(s: StreamView, n: int, i: int, key: str = "ts") -> Any:
 
 
 def hash_column(block: PhysicalWindow, key: str) -> NDArray[np.uint64]:
-    """A 64-bit hash per window that is the same in every process: of numbers by value, of text by its bytes."""
+    """A 64-bit hash per window, the same in every process: of numbers by value, of text by its bytes."""
     column = block[key]
     if isinstance(column, Text):
-        from zlib import crc32
-
-        return _mix(np.fromiter((crc32(text.encode()) for text in column), np.uint64, len(column)))
-    if isinstance(column, Ragged) or column.ndim != 1:
-        raise QueryError(f"hashpart: attribute {key!r} of stream type {block.type.name!r} is a vector; a key is one value")
+        encoded = Ragged(column.values, column.offsets)
+        return _mix(np.fromiter((crc32(text) for text in encoded), np.uint64, len(encoded)))
+    if isinstance(column, Ragged) or column.ndim != 1 or column.dtype.kind == "c":
+        kind = str(block.type.attribute(key))
+        raise SchemaError(block.type.name, key, "one real number or a string, to hash by", kind)
     return _mix(_bits(column))
 
 
 def _bits(values: Array) -> NDArray[np.uint64]:
     if values.dtype.kind in "iub":
         return values.astype(np.int64).view(np.uint64)
-    if values.dtype.kind == "c":
-        raise QueryError("hashpart: a complex attribute cannot be a key")
-    return (values.astype(np.float64) + 0.0).view(np.uint64)  # + 0.0: minus zero equals zero
+    floats = values.astype(np.float64) + 0.0  # minus zero equals zero
+    floats[np.isnan(floats)] = np.nan  # whatever its sign and payload
+    return floats.view(np.uint64)
 
 
 def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -70,15 +70,17 @@ def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 @sqf(STREAM, kind="partitioning", builtin="overlap_part")
-def overlap_part(s: StreamView, n: int, i: int, size: int, step: int | None = None, chunk: int = 64) -> Any:
-    """Round robin for functions over ``sliding_window(s, size, step)``: ``chunk`` results in turn to each partition.
+def overlap_part(  # noqa: PLR0917
+    s: StreamView, n: int, i: int, size: int, step: int | None = None, chunk: int = 64
+) -> Any:
+    """Round robin for functions over ``sliding_window(s, size, step)``: ``chunk`` results in turn to each.
 
-    Each partition gets the windows that its results need, as separate segments (``step`` None: jumping windows).
+    A partition gets the windows that its results need, as separate segments (``step`` None: jumping windows).
     """
     raise NotImplementedError("executed by the operator of the same name")
 
 
 @sqf(STREAM, kind="partitioning", builtin="time_overlap_part")
 def time_overlap_part(s: StreamView, n: int, i: int, span: float, chunk: int = 64) -> Any:
-    """Round robin for functions over ``time_window(s, span)``: ``chunk`` windows in turn, each with its history."""
+    """Round robin for functions over ``time_window(s, span)``: ``chunk`` windows in turn, with history."""
     raise NotImplementedError("executed by the operator of the same name")

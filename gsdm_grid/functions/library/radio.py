@@ -1,12 +1,13 @@
 """Signal processing over three-channel radio streams (thesis 3.3, 4.2 and its space physics application).
 
-`fft3` and `polarize` are the papers' running examples; each comes with the functions that split a window over several
-sites and put the results together. All handle whole physical windows: the vector axis is the last one.
+`fft3` and `polarize` are the papers' running examples; each comes with the functions that split a window over
+several sites and combine the results. All handle whole physical windows: the vector axis is the last one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,24 +16,26 @@ from gsdm_grid.errors import QueryError
 from gsdm_grid.functions.sqf import sqf
 from gsdm_grid.functions.strategies import window_distribute, window_split
 from gsdm_grid.functions.windows import StreamView, current_window
-from gsdm_grid.model import Array, PhysicalWindow, Ragged, create_stream_type
+from gsdm_grid.model import Array, PhysicalWindow, create_stream_type
 
 Radio = create_stream_type(
     "Radio", {"x": "vector of complex64", "y": "vector of complex64", "z": "vector of complex64"}
 )
 Channel = create_stream_type("Channel", {"x": "vector of complex64"})
 Polar = create_stream_type(
-    "Polar", {name: "vector of float32" for name in ("phi", "theta", "I", "Q", "U", "V")}
+    "Polar", dict.fromkeys(("phi", "theta", "I", "Q", "U", "V"), "vector of float32")
 )
 
 CHANNELS = ("x", "y", "z")
+LINEAR = 1e-6  # V / I below which polarization is linear: single precision does not tell it from zero
 
 
 def _each_length(windows: Any, transform: Any) -> Any:
-    """Apply ``transform`` to a block of equally long vectors, or to each window where lengths differ."""
-    if not any(isinstance(column, Ragged) for column in windows.columns.values()):
-        return transform(windows)
-    return PhysicalWindow.concat([transform(windows[row : row + 1]) for row in range(len(windows))])
+    """Apply ``transform`` to a block of equally long vectors; part by part where lengths differ."""
+    parts = windows.dense_parts()
+    if len(parts) == 1:
+        return transform(parts[0])
+    return PhysicalWindow.concat([transform(part) for part in parts])
 
 
 def _fft(array: Array) -> Array:
@@ -44,7 +47,12 @@ def _fft(array: Array) -> Array:
     return result
 
 
-@sqf(Radio, returns=Radio, whole=True, strategies=(window_distribute(), window_split("fft3part", "fft3combine")))
+@sqf(
+    Radio,
+    returns=Radio,
+    whole=True,
+    strategies=(window_distribute(), window_split("fft3part", "fft3combine")),
+)
 def fft3(s: StreamView) -> Any:
     """Fast Fourier transform of each of the three channels (thesis 3.3.1)."""
     return _each_length(current_window(s), lambda v: v.replace(**{c: _fft(v[c]) for c in CHANNELS}))
@@ -52,10 +60,11 @@ def fft3(s: StreamView) -> Any:
 
 @sqf(Radio, returns=Radio, whole=True, kind="partitioning")
 def fft3part(s: StreamView, n: int, i: int) -> Any:
-    """Sub-window ``i`` of ``n`` for the radix-n FFT: every n-th sample from the i-th on (decimation in time)."""
+    """Sub-window ``i`` of ``n`` for the radix-n FFT: every n-th sample from the i-th (decimation in time)."""
 
     def part(v: Any) -> Any:
-        _check_divides(v, n, "fft3part")
+        for c in CHANNELS:
+            _check_divides(v[c], n, "fft3part")
         return v.replace(**{c: v[c][..., i::n] for c in CHANNELS})
 
     return _each_length(current_window(s), part)
@@ -82,30 +91,30 @@ def _radix_combine(spectra: Sequence[Array]) -> Array:
     return whole
 
 
-_twiddle_cache: dict[tuple[int, int], Array] = {}
-
-
+@lru_cache(64)
 def _twiddles(ways: int, length: int) -> Array:
-    key = (ways, length)
-    if key not in _twiddle_cache:
-        if len(_twiddle_cache) > 64:
-            _twiddle_cache.clear()
-        angle = np.outer(np.arange(ways), np.arange(length)) * (-2j * np.pi / (ways * length))
-        _twiddle_cache[key] = np.exp(angle).astype(np.complex64)
-    return _twiddle_cache[key]
+    angle = np.outer(np.arange(ways), np.arange(length)) * (-2j * np.pi / max(ways * length, 1))
+    factors: Array = np.exp(angle).astype(np.complex64)
+    return factors
 
 
-@sqf(Radio, returns=Radio, whole=True, strategies=(window_distribute(), window_split("dft3part", "dft3combine")))
+@sqf(
+    Radio,
+    returns=Radio,
+    whole=True,
+    strategies=(window_distribute(), window_split("dft3part", "dft3combine")),
+)
 def dft3(s: StreamView) -> Any:
     """Discrete Fourier transform of the three channels by its definition: an expensive function, O(n²)."""
 
-    def transform(v: Any) -> Any:
-        length = v["x"].shape[-1]
-        power = np.outer(np.arange(length), np.arange(length)) % max(length, 1)
-        matrix = np.exp((-2j * np.pi / max(length, 1)) * power)
-        return v.replace(**{c: v[c] @ matrix for c in CHANNELS})
+    return _each_length(current_window(s), lambda v: v.replace(**{c: _dft(v[c]) for c in CHANNELS}))
 
-    return _each_length(current_window(s), transform)
+
+def _dft(array: Array) -> Array:
+    numbers = np.arange(array.shape[-1])
+    scale = max(len(numbers), 1)
+    matrix: Array = np.exp((-2j * np.pi / scale) * (np.outer(numbers, numbers) % scale))
+    return array @ matrix
 
 
 @sqf(Radio, returns=Radio, whole=True, kind="partitioning")
@@ -115,33 +124,40 @@ def dft3part(s: StreamView, n: int, i: int) -> Any:
     The partition does the butterflies, so that the combine phase only interleaves.
     """
 
-    def part(v: Any) -> Any:
-        length = _check_divides(v, n, "dft3part") // n
+    def fold(array: Array) -> Array:
+        length = _check_divides(array, n, "dft3part") // n
         turn = np.exp((-2j * np.pi / n) * (i * np.arange(n)))[:, None]
         slope = np.exp((-2j * np.pi / (n * max(length, 1))) * i * np.arange(length))
-        folded = {c: (v[c].reshape(len(v), n, length) * turn).sum(axis=1) * slope for c in CHANNELS}
-        return v.replace(**folded)
+        folded: Array = (array.reshape(len(array), n, length) * turn).sum(axis=1) * slope
+        return folded
 
-    return _each_length(current_window(s), part)
+    return _each_length(current_window(s), lambda v: v.replace(**{c: fold(v[c]) for c in CHANNELS}))
 
 
 @sqf(Radio, returns=Radio, whole=True, kind="combine")
 def dft3combine(parts: Sequence[PhysicalWindow]) -> PhysicalWindow:
     """Interleave the frequencies that the sub-windows hold."""
-    return _by_window(
-        parts,
-        lambda group: {c: np.stack([p[c] for p in group], axis=-1).reshape(len(group[0]), -1) for c in CHANNELS},
-    )
+    return _by_window(parts, lambda group: {c: _interleaved([p[c] for p in group]) for c in CHANNELS})
 
 
-@sqf(Radio, returns=Polar, whole=True, strategies=(window_distribute(), window_split("slicepart", "polarcombine")))
+def _interleaved(spectra: Sequence[Array]) -> Array:
+    count, length = spectra[0].shape
+    return np.stack(spectra, axis=-1).reshape(count, length * len(spectra))
+
+
+@sqf(
+    Radio,
+    returns=Polar,
+    whole=True,
+    strategies=(window_distribute(), window_split("slicepart", "polarcombine")),
+)
 def polarize(s: StreamView) -> Any:
     """Polarization ellipse per frequency, from the spectra of the three channels (thesis 3.3.3).
 
-    Six vectors: azimuth ``phi`` in (-π, π] and polar angle ``theta`` in [0, π] of the ellipse's normal, and the Stokes
-    parameters ``I, Q, U, V`` in its plane. The normal is the direction of 2·Im(E×E*); where that vanishes (linear
-    polarization) it is the perpendicular of the line that is nearest to the z axis. In the plane, the first axis
-    points towards growing theta and the second towards growing phi, so V is never negative.
+    Six vectors: azimuth ``phi`` in (-π, π] and polar angle ``theta`` in [0, π] of the ellipse's normal, and
+    the Stokes parameters ``I, Q, U, V`` in its plane. The normal is the direction of 2·Im(E×E*); where that
+    vanishes (linear polarization) it is the perpendicular of the line that is nearest to the z axis. In the
+    plane, the first axis points towards growing theta, the second towards growing phi: V is never negative.
     """
     return _each_length(current_window(s), lambda v: v.as_type(Polar, **polarization(v["x"], v["y"], v["z"])))
 
@@ -158,44 +174,66 @@ def polar(s: StreamView) -> Any:
 
 def polarization(x: Array, y: Array, z: Array) -> dict[str, Array]:
     """Angles of the normal and Stokes parameters of the field (x, y, z); elementwise, any shape."""
-    field = np.stack([x, y, z]).astype(np.complex128)
-    real, imag = field.real, field.imag
-    normal = 2 * np.imag(np.cross(field, field.conj(), axis=0))
-    power = np.sum(real**2 + imag**2, axis=0)
-    size = np.linalg.norm(normal, axis=0)
-    flat = size <= 1e-12 * power  # linear polarization, or no field at all
+    field = [channel.astype(np.complex128) for channel in (x, y, z)]
+    real, imag = [e.real for e in field], [e.imag for e in field]
+    power = sum(a * a + b * b for a, b in zip(real, imag, strict=True))
+    # half of Im(E×E*), whose length is V and whose direction is the normal
+    normal = np.stack([imag[j] * real[k] - imag[k] * real[j] for j, k in ((1, 2), (2, 0), (0, 1))])
+    size = _length(normal)
+    flat = 2 * size <= LINEAR * power
     if flat.any():
-        axis = np.where(np.linalg.norm(real, axis=0) >= np.linalg.norm(imag, axis=0), real, imag)
-        length = np.linalg.norm(axis, axis=0)
-        axis = axis / np.where(length > 0, length, 1)
-        upright = np.zeros_like(real)
-        upright[2] = 1
-        substitute = upright - axis[2] * axis
-        along_z = np.linalg.norm(substitute, axis=0) <= 1e-9
-        substitute[:, along_z] = np.array([1.0, 0.0, 0.0])[:, None]
-        normal = np.where(flat, substitute, normal)
-        size = np.where(flat, np.linalg.norm(normal, axis=0), size)
-    normal = normal / size
-    theta = np.arccos(np.clip(normal[2], -1, 1))
-    phi = np.arctan2(normal[1], normal[0])
-    first = np.cos(theta) * (np.cos(phi) * field[0] + np.sin(phi) * field[1]) - np.sin(theta) * field[2]
-    second = np.cos(phi) * field[1] - np.sin(phi) * field[0]
-    cross = first * second.conj()
-    one, two = np.abs(first) ** 2, np.abs(second) ** 2
-    made = {"phi": phi, "theta": theta, "I": one + two, "Q": one - two, "U": 2 * cross.real, "V": 2 * cross.imag}
+        normal[:, flat] = _normal_of_line(np.stack(real)[:, flat], np.stack(imag)[:, flat])
+        size[flat] = 1
+    normal /= size
+    normal += 0.0  # turns -0.0 to 0.0, whose angle is 0 and not π
+    across = np.hypot(normal[0], normal[1])  # sine of theta
+    upright = across == 0
+    cos_phi = np.divide(normal[0], across, out=np.ones_like(across), where=~upright)
+    sin_phi = np.divide(normal[1], across, out=np.zeros_like(across), where=~upright)
+    first = normal[2] * (cos_phi * field[0] + sin_phi * field[1]) - across * field[2]
+    second = cos_phi * field[1] - sin_phi * field[0]
+    cross = 2 * first * second.conj()
+    one, two = first.real**2 + first.imag**2, second.real**2 + second.imag**2
+    made = {
+        "phi": np.arctan2(normal[1], normal[0]),
+        "theta": np.arctan2(across, normal[2]),
+        "I": one + two,
+        "Q": one - two,
+        "U": cross.real,
+        "V": np.maximum(cross.imag, 0),
+    }
     return {name: values.astype(np.float32) for name, values in made.items()}
+
+
+def _normal_of_line(real: Array, imag: Array) -> Array:
+    """Perpendicular of a line of polarization that is nearest to the z axis, x if the line is that axis."""
+    line = np.where(_length(real) >= _length(imag), real, imag)
+    length = _length(line)
+    line = line / np.where(length > 0, length, 1)
+    normal: Array = -line[2] * line
+    normal[2] += 1
+    size = _length(normal)
+    along_z = size <= LINEAR
+    normal[:, along_z] = np.array([[1.0], [0.0], [0.0]])
+    normal /= np.where(along_z, 1, size)
+    return normal
+
+
+def _length(vectors: Array) -> Array:
+    """Euclidean length over the first axis."""
+    length: Array = np.sqrt(np.sum(vectors * vectors, axis=0))
+    return length
 
 
 @sqf(Radio, returns=Radio, whole=True, kind="partitioning")
 def slicepart(s: StreamView, n: int, i: int) -> Any:
-    """Sub-window ``i`` of ``n``: a contiguous slice of each vector, for functions that work element by element."""
+    """Sub-window ``i`` of ``n``: a contiguous slice of each vector, for functions of single elements."""
 
-    def part(v: Any) -> Any:
-        length = v["x"].shape[-1]
-        bounds = slice(length * i // n, length * (i + 1) // n)
-        return v.replace(**{c: v[c][..., bounds] for c in CHANNELS})
+    def cut(array: Array) -> Array:
+        length = array.shape[-1]
+        return array[..., length * i // n : length * (i + 1) // n]
 
-    return _each_length(current_window(s), part)
+    return _each_length(current_window(s), lambda v: v.replace(**{c: cut(v[c]) for c in CHANNELS}))
 
 
 @sqf(Polar, returns=Polar, whole=True, kind="combine")
@@ -216,23 +254,24 @@ def xchannel(s: StreamView) -> Any:
 
 @sqf(Radio, returns=Radio, whole=True)
 def xmagn(s: StreamView, threshold: float) -> Any:
-    """Only windows whose x channel has a spectral magnitude above the threshold (thesis 3.3.3): a selection."""
+    """Only windows whose x channel has a spectral magnitude above the threshold (thesis 3.3.3)."""
     v: Any = current_window(s)
     keep = [bool(len(x)) and np.abs(_fft(x)).max() > threshold for x in v.x]
     return v.select(np.array(keep, bool))
 
 
-def _check_divides(windows: Any, ways: int, function: str) -> int:
-    length = int(windows["x"].shape[-1])
+def _check_divides(array: Array, ways: int, function: str) -> int:
+    length = int(array.shape[-1])
     if length % ways:
-        raise QueryError(f"{function}: a window of {length} samples cannot be split in {ways}: {ways} must divide it")
+        raise QueryError(f"{function}: a window of {length} samples cannot be split in {ways} equal parts")
     return length
 
 
 def _by_window(parts: Sequence[PhysicalWindow], combine: Any) -> PhysicalWindow:
     """Combine dense blocks at once, or window by window where vectors differ in length."""
-    if not any(isinstance(column, Ragged) for part in parts for column in part.columns.values()):
-        return parts[0].replace(**combine(parts))
-    rows = [[part[row : row + 1] for part in parts] for row in range(len(parts[0]))]
-    return PhysicalWindow.concat([group[0].replace(**combine(group)) for group in rows])
-
+    dense = [part.dense_parts() for part in parts]
+    if all(len(pieces) == 1 for pieces in dense):
+        return parts[0].replace(**combine([pieces[0] for pieces in dense]))
+    rows = [[part[row : row + 1].dense_parts()[0] for part in parts] for row in range(len(parts[0]))]
+    combined = PhysicalWindow.concat([group[0].replace(**combine(group)) for group in rows])
+    return combined.stamped(mark=parts[0].mark, halo=parts[0].halo)

@@ -1,0 +1,6 @@
+"""Applications: what people do with the system, with synthetic data, queries and pictures of the results.
+
+One package per application (`radio`), and what all of them draw (`flow_picture`). Everything here uses the
+rooms below as a user would; nothing below knows it. Functions that other people's queries need are in
+`gsdm_grid.functions`.
+"""

@@ -1,0 +1,309 @@
+"""Interface ``player``: replays recorded segments, and what every source of recordings shares.
+
+Options of ``player``: ``path`` to a ``.npz`` (arrays named like the attributes, first axis windows; vectors
+of different lengths and text end to end, with a second array ``<attribute>.offsets``) or a ``.npy``
+(structured, fields named like the attributes; or plain, for a type with one attribute beside ``ts``). For
+files without ``ts``: ``start_ts`` and ``interval_ns``. Files are memory-mapped unless compressed.
+
+Options of every source of recordings: ``repeat``, how many times or ``"forever"`` (timestamps go on rising);
+``rate``, windows per second, or ``realtime``, as the timestamps say. `recorder` writes what is played here.
+"""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
+from gsdm_grid.errors import QueryError, SchemaError
+from gsdm_grid.model import Array, PhysicalWindow, Ragged, StreamType, Text
+from gsdm_grid.model.columns import check_column
+from gsdm_grid.model.types import NANOSECONDS
+
+OFFSETS = ".offsets"
+"""What follows the name of an attribute in the name of the array that holds its offsets (see `Ragged`)."""
+
+
+class Pacer:
+    """Lets windows pass at a rate or by their timestamps, counted from its making. Never waits itself.
+
+    When nothing is due it has ``context.wake`` called once something is, by a timer that ``close`` cancels.
+    """
+
+    def __init__(self, context: InterfaceContext, rate: float | None = None) -> None:
+        self._context = context
+        self._rate = rate
+        self._started_s = context.clock.monotonic_s()
+        self._released = 0
+        self._first_ts: int | None = None
+        self._timer: threading.Timer | None = None
+
+    def allowed(self, limit: int) -> int:
+        """How many of the next ``limit`` windows are due at the rate; if none is, a wake-up is arranged."""
+        if self._rate is None:
+            return limit
+        elapsed = self._context.clock.monotonic_s() - self._started_s
+        due = int(elapsed * self._rate + 1e-6) + 1 - self._released
+        if due <= 0:
+            self._wake_in(self._released / self._rate - elapsed)
+        return max(0, min(limit, due))
+
+    def released(self, count: int) -> None:
+        """Say that windows have passed."""
+        self._released += count
+
+    def allowed_by_ts(self, ts: Array) -> int:
+        """How many of the windows with these timestamps are due; if none is, a wake-up is arranged."""
+        if len(ts) == 0:
+            return 0
+        if self._first_ts is None:
+            self._first_ts = int(ts[0])
+        elapsed_ns = round((self._context.clock.monotonic_s() - self._started_s) * NANOSECONDS)
+        late = ts - self._first_ts > elapsed_ns
+        count = int(late.argmax()) if late.any() else len(ts)
+        if count == 0:
+            self._wake_in((int(ts[0]) - self._first_ts - elapsed_ns) / NANOSECONDS)
+        return count
+
+    def close(self) -> None:
+        """Cancel the wake-up. Safe to call twice."""
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+            timer.join()
+
+    def _wake_in(self, delay_s: float) -> None:
+        if self._timer is not None and self._timer.is_alive():
+            return
+        self._timer = threading.Timer(max(delay_s, 0.0002), self._context.wake)
+        self._timer.daemon = True
+        self._timer.start()
+
+
+class Recording(Protocol):
+    """A finite sequence of windows that can be read from any place."""
+
+    @property
+    def windows(self) -> int:
+        """How many there are."""
+
+    @property
+    def period_ns(self) -> int:
+        """How far timestamps have moved when it starts again: more than from the first to the last."""
+
+    def read(self, start: int, stop: int) -> PhysicalWindow:
+        """Windows from ``start``, at least one and not beyond ``stop``."""
+
+
+class RecordedSource(StreamInterface):
+    """Base of the sources that replay recordings. Reopened, it goes on where it was."""
+
+    replayable: ClassVar[bool] = True
+    interface_name: ClassVar[str] = "player"
+
+    def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
+        super().__init__(stream_type, options)
+        if not isinstance(options.get("path"), str | Path):
+            raise QueryError(
+                f"interface {self.interface_name!r} needs option 'path'; got {options.get('path')!r}"
+            )
+        self.path = Path(options["path"])
+        repeat = options.get("repeat", 1)
+        if repeat != "forever" and not (isinstance(repeat, int) and repeat >= 1):
+            raise QueryError(
+                f"interface {self.interface_name!r}, option 'repeat': 1, 2, … or 'forever'; got {repeat!r}"
+            )
+        self._repeat: int | None = None if repeat == "forever" else repeat
+        self._rate = positive(self.interface_name, options, "rate")
+        self._realtime = bool(options.get("realtime", False))
+        if self._rate and self._realtime:
+            raise QueryError(f"interface {self.interface_name!r}: give 'rate' or 'realtime', not both")
+        self._recording: Recording | None = None
+        self._pacer: Pacer | None = None
+        self._position = 0
+
+    def load(self) -> Recording:
+        """Open the recording; a `QueryError` if it cannot be read as this stream type."""
+        raise NotImplementedError
+
+    def open(self, context: InterfaceContext) -> None:
+        """See `StreamInterface`."""
+        super().open(context)
+        self._pacer = Pacer(context, self._rate) if self._rate or self._realtime else None
+
+    def next(self, limit: int) -> PhysicalWindow | None:
+        """See `StreamInterface`. None while the next window is not due."""
+        if self._recording is None:
+            self._recording = self.load()
+        recording = self._recording
+        end = None if self._repeat is None else self._repeat * recording.windows
+        if recording.windows == 0 or (end is not None and self._position >= end):
+            raise EndOfStream
+        if self._pacer is not None:
+            limit = self._pacer.allowed(limit)
+            if limit == 0:
+                return None
+        turn, row = divmod(self._position, recording.windows)
+        block = recording.read(row, min(row + limit, recording.windows))
+        if turn:
+            block = block.replace(ts=block.ts + turn * recording.period_ns)
+        if self._pacer is not None and self._realtime:
+            due = self._pacer.allowed_by_ts(block.ts)
+            if due == 0:
+                return None
+            block = PhysicalWindow(block.type, block.select(slice(due)).columns)
+        if self._pacer is not None:
+            self._pacer.released(len(block))
+        self._position += len(block)
+        return block
+
+    def seek(self, ordinal: int) -> None:
+        """See `StreamInterface`."""
+        self._position = ordinal
+        if self._pacer is not None:
+            self._pacer.close()
+            self._pacer = Pacer(self.context, self._rate)
+
+    def close(self) -> None:
+        """See `StreamInterface`. Blocks that are still under way keep the mapped file alive."""
+        self._recording = None
+        if self._pacer is not None:
+            self._pacer.close()
+
+
+class _Arrays:
+    """A recording whose columns are arrays in memory or mapped files."""
+
+    def __init__(
+        self, stream_type: StreamType, columns: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> None:
+        self._type = stream_type
+        self._columns = columns
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise SchemaError(stream_type.name, None, "arrays of equally many windows", str(lengths))
+        self.windows = next(iter(lengths.values()), 0)
+        self._start = int(options.get("start_ts", 0))
+        interval = int(options.get("interval_ns", 0)) or round(NANOSECONDS / float(options.get("rate") or 1))
+        self._interval = max(interval, 1)
+        self.period_ns = self.windows * self._interval
+        if "ts" in columns and self.windows:
+            first, last = int(columns["ts"][0]), int(columns["ts"][-1])
+            step = int(options.get("interval_ns", 0))
+            if not step:
+                step = (last - first) // (self.windows - 1) if self.windows > 1 else self._interval
+            self.period_ns = last - first + max(step, 1)
+
+    def read(self, start: int, stop: int) -> PhysicalWindow:
+        """See `Recording`."""
+        columns = {name: _aligned(column[start:stop]) for name, column in self._columns.items()}
+        if "ts" not in columns:
+            columns["ts"] = self._start + np.arange(start, stop, dtype=np.int64) * self._interval
+        return self._type.block(**columns)
+
+
+class PlayerSource(RecordedSource):
+    """Replays ``.npz`` and ``.npy`` files; see the module for options."""
+
+    def load(self) -> Recording:
+        """See `RecordedSource`."""
+        readers = {".npz": _read_npz, ".npy": _read_npy}
+        if self.path.suffix not in readers:
+            raise QueryError(
+                f"interface 'player' reads {' and '.join(readers)} files; got {str(self.path)!r}"
+            )
+        try:
+            columns = readers[self.path.suffix](self.path, self.stream_type)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise QueryError(f"interface 'player' cannot read {str(self.path)!r}: {error}") from error
+        for name, kind in self.stream_type.attributes.items():
+            if name in columns:
+                check_column(self.stream_type.name, name, kind, columns[name][:0])
+            elif name != "ts":
+                raise SchemaError(self.stream_type.name, name, str(kind), f"nothing in {str(self.path)!r}")
+        return _Arrays(self.stream_type, columns, self.options)
+
+
+def _read_npy(path: Path, stream_type: StreamType) -> dict[str, Any]:
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    if array.dtype.names is not None:
+        if array.ndim != 1:
+            raise ValueError(f"a structured array must have one axis, this has shape {array.shape}")
+        return {name: array[name] for name in stream_type.attributes if name in array.dtype.names}
+    names = [name for name in stream_type.attributes if name != "ts"]
+    if len(names) != 1 or array.ndim == 0:
+        raise ValueError(
+            f"a plain array holds one attribute beside 'ts', type {stream_type.name!r} has {names}"
+        )
+    return {names[0]: array}
+
+
+def _read_npz(path: Path, stream_type: StreamType) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    with np.load(path, allow_pickle=False) as archive, zipfile.ZipFile(path) as members:
+
+        def array(name: str) -> Array:
+            mapped = _map_member(path, members, f"{name}.npy")
+            return archive[name] if mapped is None else mapped
+
+        for name, kind in stream_type.attributes.items():
+            if name + OFFSETS in archive:
+                values, offsets = array(name), np.array(array(name + OFFSETS), np.int64)
+                if (
+                    not len(offsets)
+                    or offsets[0] != 0
+                    or offsets[-1] != len(values)
+                    or (np.diff(offsets) < 0).any()
+                ):
+                    raise ValueError(f"array '{name}{OFFSETS}' does not fit the values")
+                made[name] = Text(values, offsets) if kind.is_string else Ragged(values, offsets)
+            elif name in archive:
+                made[name] = array(name)
+    return made
+
+
+def _map_member(path: Path, members: zipfile.ZipFile, name: str) -> Array | None:
+    """A stored (not compressed) array inside the archive, mapped in place; None if it must be read."""
+    if name not in members.namelist():
+        return None
+    info = members.getinfo(name)
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size < 1 << 20:
+        return None
+    with path.open("rb") as file:
+        file.seek(info.header_offset + 26)
+        file.seek(info.header_offset + 30 + sum(np.frombuffer(file.read(4), "<u2").tolist()))
+        version = np.lib.format.read_magic(file)
+        if version not in ((1, 0), (2, 0)):
+            return None
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran, dtype = read(file)
+        if dtype.hasobject or 0 in shape:
+            return None
+        order: Any = "F" if fortran else "C"
+        return np.memmap(path, dtype, "r", file.tell(), shape, order)
+
+
+def _aligned(column: Any) -> Any:
+    return column if isinstance(column, Ragged) or column.flags.aligned else np.array(column)
+
+
+def positive(interface: str, options: Mapping[str, Any], name: str) -> float | None:
+    """An option that is a positive number, if it is given."""
+    value = options.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise QueryError(
+            f"interface {interface!r}, option {name!r}: expected a positive number; got {value!r}"
+        )
+    return float(value)
+
+
+interfaces.add("player", PlayerSource)

@@ -1,0 +1,542 @@
+"""Interface ``udp``: windows in datagrams; and the message form that it shares with `tcp`.
+
+A source has option ``bind``, ``"host:port"`` (port 0 takes a free one; `UdpInterface.address` says which);
+a sink has option ``to``. Further options of a source: ``format``, ``"gsdm"`` (the default) or ``"raw"``
+(samples as instruments send them: ``dtype``, ``channels``, ``window``, ``scale`` as in `rawiq`,
+``header_bytes`` to leave out of each datagram, and ``sample_rate`` with ``start_ts``, else windows bear the
+time of their arrival); ``receive_bytes`` (the socket's buffer); ``reassembly_bytes``; and those of
+`overload`, whose policy is ``drop_oldest`` unless told. Of a sink: ``datagram_bytes``, the largest datagram
+to send.
+
+A *message* is a few windows of one block: a header, then the wire form of `gsdm_grid.model.wire`. All
+numbers are little-endian; the header is 36 bytes::
+
+    magic 4s "GSDM" | version u8 = 1 | flags u8 | reserved u16 = 0 | session u32 | schema u32
+    first u64 | windows u32 | part u32 | parts u32
+
+``flags``: 1 = the buffers are big-endian, 2 = the stream has ended (no body). ``session`` is new whenever a
+sender starts; ``schema`` is `schema_of` the stream type, or 0 for senders that do not check; ``first``
+counts the windows sent before this message and so identifies it and shows what is missing; a message that
+is too large for a datagram goes in ``parts``, of which ``part`` counts from 0. The body, all parts put
+together::
+
+    u32 length of the wire header | wire header | u16 number of buffers | u64 length of each | the buffers
+
+Whatever is wrong with a datagram is counted, never raised: ``dropped_malformed`` (datagrams),
+``dropped_incomplete`` (windows of which a part was lost), ``dropped_missing`` (windows that never came),
+``late_datagrams`` (of windows already delivered or given up).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import selectors
+import socket
+import struct
+import sys
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces
+from gsdm_grid.channels.overload import OverloadBuffer
+from gsdm_grid.channels.player import positive
+from gsdm_grid.channels.rawiq import SampleFormat, sample_ts
+from gsdm_grid.errors import ChannelError, QueryError
+from gsdm_grid.model import Clock, PhysicalWindow, StreamType, SystemClock, wire
+
+Address = tuple[str, int]
+HEADER = struct.Struct("<4sBBHIIQIII")
+MAGIC, VERSION = b"GSDM", 1
+BIG_ENDIAN, END = 1, 2
+BYTE_ORDER = BIG_ENDIAN if sys.byteorder == "big" else 0
+_MAX_DATAGRAM = 65507
+_MAX_SENDERS = 256
+
+
+def parse_address(interface: str, option: str, text: Any) -> Address:
+    """Host and port of ``host:port``; an IPv6 host stands in brackets.
+
+    >>> parse_address("udp", "bind", "[::1]:4000")
+    ('::1', 4000)
+    """
+    host, colon, port = str(text).rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if (
+        not (isinstance(text, str) and colon and host)
+        or not (port.isascii() and port.isdigit() and int(port) < 65536)
+        or (":" in host and not bracketed)
+    ):
+        raise QueryError(
+            f"interface {interface!r}, option {option!r}: expected 'host:port' or '[IPv6]:port'; got {text!r}"
+        )
+    return (host[1:-1] if bracketed else host), int(port)
+
+
+def show_address(address: Address) -> str:
+    """Inverse of `parse_address`."""
+    return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
+
+
+def resolve(interface: str, address: Address, kind: socket.SocketKind) -> tuple[socket.AddressFamily, Any]:
+    """Address family and socket address of a host and port; a `ChannelError` if the name is not known."""
+    try:
+        family, _, _, _, found = socket.getaddrinfo(*address, type=kind)[0]
+    except (OSError, UnicodeError) as error:
+        raise ChannelError(
+            f"interface {interface!r} cannot resolve {show_address(address)}: {error}"
+        ) from error
+    return family, found
+
+
+def schema_of(stream_type: StreamType) -> int:
+    """CRC-32 of the attributes, written ``name:type`` and joined by commas: a sender of another type is
+    refused.
+    """
+    text = ",".join(f"{name}:{kind}" for name, kind in stream_type.attributes.items())
+    return zlib.crc32(text.encode())
+
+
+class Header(NamedTuple):
+    """The fixed part in front of every datagram and frame."""
+
+    flags: int
+    session: int
+    schema: int
+    first: int
+    windows: int
+    part: int = 0
+    parts: int = 1
+
+    def pack(self) -> bytes:
+        """As bytes."""
+        flags, session, *rest = self
+        return HEADER.pack(MAGIC, VERSION, flags, 0, session, *rest)
+
+    @staticmethod
+    def unpack(data: bytes | bytearray | memoryview) -> Header:
+        """From the first bytes of a message; `ChannelError` if they are no header of ours."""
+        if len(data) < HEADER.size:
+            raise ChannelError(f"a message of {len(data)} bytes is shorter than its header")
+        magic, version, flags, _, *rest = HEADER.unpack_from(data)
+        if magic != MAGIC or version != VERSION:
+            raise ChannelError(f"not a message of version {VERSION}: {bytes(data[:5])!r}")
+        header = Header(flags, *rest)
+        if (
+            header.part >= header.parts
+            or (header.windows == 0) != bool(flags & END)
+            or flags & ~(END | BIG_ENDIAN)
+        ):
+            raise ChannelError(f"inconsistent message header {header}")
+        return header
+
+
+def encode_body(block: PhysicalWindow) -> bytes:
+    """The body of the message that carries these windows."""
+    described, arrays = wire.describe(PhysicalWindow(block.type, block.columns))
+    buffers = [np.ascontiguousarray(array).tobytes() for array in arrays]
+    lengths = struct.pack(f"<H{len(buffers)}Q", len(buffers), *map(len, buffers))
+    return b"".join([struct.pack("<I", len(described)), described, lengths, *buffers])
+
+
+def decode_body(stream_type: StreamType, header: Header, body: bytes) -> PhysicalWindow:
+    """Inverse of `encode_body`; anything that does not fit the header or the type is a `ChannelError`."""
+    if header.schema not in (0, schema_of(stream_type)) or header.flags & BIG_ENDIAN != BYTE_ORDER:
+        raise ChannelError(
+            f"a message of another stream type or byte order than {stream_type.name!r} has here"
+        )
+    try:
+        (size,) = struct.unpack_from("<I", body)
+        described = body[4 : 4 + size]
+        (count,) = struct.unpack_from("<H", body, 4 + size)
+        lengths = struct.unpack_from(f"<{count}Q", body, 6 + size)
+        at = 6 + size + 8 * count
+        if at + sum(lengths) != len(body):
+            raise ChannelError(f"buffers of {sum(lengths)} bytes announced, {len(body) - at} present")
+        buffers = []
+        for length in lengths:
+            buffers.append(body[at : at + length])
+            at += length
+        block = wire.rebuild(stream_type, described, buffers)
+    except struct.error as error:
+        raise ChannelError(f"malformed message of type {stream_type.name!r}: {error}") from None
+    if len(block) != header.windows:
+        raise ChannelError(f"{header.windows} windows announced, {len(block)} present")
+    return PhysicalWindow(stream_type, block.columns)
+
+
+@dataclass
+class _Sender:
+    """What is known about one sender: its session, what was delivered, and messages not yet complete."""
+
+    session: int
+    position: int | None = None
+    pending: dict[int, tuple[Header, dict[int, bytes]]] = field(default_factory=dict)
+
+
+class Reassembly:
+    """Datagrams in, blocks out, in each sender's order. Does no input or output; bound to one thread.
+
+    A message that comes after a later one is given up: streams do not go back in time.
+    """
+
+    def __init__(self, stream_type: StreamType, max_bytes: int = 64 << 20) -> None:
+        self._type = stream_type
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._senders: OrderedDict[Any, _Sender] = OrderedDict()
+        self.ended = False
+        self.reassembling = 0
+        self.counts = dict.fromkeys(
+            ("dropped_malformed", "dropped_incomplete", "dropped_missing", "late_datagrams"), 0
+        )
+
+    def accept(self, sender: Any, datagram: bytes) -> PhysicalWindow | None:
+        """The block that this datagram completes, if any. Never raises."""
+        try:
+            return self._accept(sender, datagram)
+        except ChannelError:
+            self.counts["dropped_malformed"] += 1
+            return None
+
+    def reset(self) -> None:
+        """Give up what is incomplete: the rest will not come."""
+        for state in self._senders.values():
+            self._give_up(state, None)
+
+    def _accept(self, sender: Any, datagram: bytes) -> PhysicalWindow | None:
+        header = Header.unpack(datagram)
+        state = self._state(sender, header.session)
+        if state.position is not None and header.first < state.position:
+            self.counts["late_datagrams"] += 1
+            return None
+        if header.flags & END:
+            self._advance(state, header.first)
+            self.ended = True
+            return None
+        body = self._assemble(state, header, datagram)
+        if body is None:
+            return None
+        block = decode_body(self._type, header, body)
+        self._advance(state, header.first)
+        state.position = header.first + header.windows
+        return block
+
+    def _state(self, sender: Any, session: int) -> _Sender:
+        state = self._senders.get(sender)
+        if state is None or state.session != session:
+            if state is not None:
+                self._give_up(state, None)
+            state = self._senders[sender] = _Sender(session)
+            if len(self._senders) > _MAX_SENDERS:
+                self._give_up(self._senders.popitem(last=False)[1], None)
+        self._senders.move_to_end(sender)
+        return state
+
+    def _assemble(self, state: _Sender, header: Header, datagram: bytes) -> bytes | None:
+        if header.parts == 1:
+            return datagram[HEADER.size :]
+        if header.first not in state.pending:
+            state.pending[header.first] = (header, {})
+            self.reassembling += header.windows
+        known, parts = state.pending[header.first]
+        if header._replace(part=known.part) != known:
+            raise ChannelError(f"parts of one message disagree: {known}, {header}")
+        if header.part not in parts:
+            parts[header.part] = datagram[HEADER.size :]
+            self._bytes += len(datagram)
+        if len(parts) == header.parts:
+            self._forget(state, header.first)
+            return b"".join(parts[part] for part in range(header.parts))
+        while self._bytes > self._max_bytes:
+            oldest = next(other for other in self._senders.values() if other.pending)
+            self.counts["dropped_incomplete"] += self._forget(oldest, min(oldest.pending))
+        return None
+
+    def _advance(self, state: _Sender, first: int) -> None:
+        """Count what lies between the last delivered message and the one that starts here."""
+        given_up = self._give_up(state, first)
+        if state.position is not None:
+            self.counts["dropped_missing"] += max(0, first - state.position - given_up)
+        state.position = first
+
+    def _give_up(self, state: _Sender, before: int | None) -> int:
+        firsts = [first for first in state.pending if before is None or first < before]
+        windows = sum(self._forget(state, first) for first in firsts)
+        self.counts["dropped_incomplete"] += windows
+        return windows
+
+    def _forget(self, state: _Sender, first: int) -> int:
+        header, parts = state.pending.pop(first)
+        self.reassembling -= header.windows
+        self._bytes -= sum(len(part) + HEADER.size for part in parts.values())
+        return header.windows
+
+
+class _RawSamples:
+    """Samples in, blocks out: windows are filled across datagrams."""
+
+    def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
+        self._type = stream_type
+        self._layout = SampleFormat.make("udp", stream_type, options)
+        rate = positive("udp", options, "sample_rate")
+        self._rate = None if rate is None else Fraction(rate)
+        self._header = int(options.get("header_bytes", 0))
+        self.clock: Clock = SystemClock()
+        self._start: int | None = options.get("start_ts")
+        self._windows = 0
+        self._part = bytearray()
+        self.ended = False
+        self.counts = {"dropped_malformed": 0}
+
+    def accept(self, _sender: Any, datagram: bytes) -> PhysicalWindow | None:
+        """See `Reassembly`."""
+        samples = datagram[self._header :]
+        if not samples or len(samples) % self._layout.sample_bytes:
+            self.counts["dropped_malformed"] += 1
+            return None
+        self._part += samples
+        count = len(self._part) // self._layout.window_bytes
+        if count == 0:
+            return None
+        used = count * self._layout.window_bytes
+        raw = np.frombuffer(bytes(self._part[:used]), np.uint8)
+        del self._part[:used]
+        return self._layout.decode(self._type, raw, self._ts(count))
+
+    def _ts(self, count: int) -> list[int]:
+        now = self.clock.now_ns()
+        if self._start is None:
+            self._start = now
+        rows = range(self._windows, self._windows + count)
+        self._windows += count
+        if self._rate is None:
+            return [now + row - rows.start for row in rows]
+        return [sample_ts(self._start, row * self._layout.window, self._rate) for row in rows]
+
+    def reset(self) -> None:
+        """See `Reassembly`."""
+        self._part.clear()
+
+    @property
+    def reassembling(self) -> int:
+        """See `Reassembly`."""
+        return 1 if self._part else 0
+
+
+class Interrupt:
+    """Ends a thread's wait for sockets, from another thread."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+
+    def set(self) -> None:
+        """Let the present or next wait return at once."""
+        with contextlib.suppress(BlockingIOError):
+            self._writer.send(b"!")
+
+    def clear(self) -> None:
+        """Wait again."""
+        with contextlib.suppress(BlockingIOError):
+            while self._reader.recv(4096):
+                pass
+
+    def fileno(self) -> int:
+        """For ``select``."""
+        return self._reader.fileno()
+
+    def close(self) -> None:
+        """Let go of the sockets."""
+        self._reader.close()
+        self._writer.close()
+
+
+def wait_for(
+    readers: Sequence[Any], writers: Sequence[Any] = (), timeout_s: float | None = None
+) -> tuple[list[Any], list[Any]]:
+    """Those of the sockets that can be read and written. Unlike ``select.select``, takes any file number."""
+    with selectors.DefaultSelector() as selector:
+        for item in dict.fromkeys([*readers, *writers]):
+            selector.register(
+                item, (item in readers) * selectors.EVENT_READ | (item in writers) * selectors.EVENT_WRITE
+            )
+        found = selector.select(timeout_s)
+    readable = [key.fileobj for key, mask in found if mask & selectors.EVENT_READ]
+    return readable, [key.fileobj for key, mask in found if mask & selectors.EVENT_WRITE]
+
+
+class UdpInterface(StreamInterface):
+    """A source (option ``bind``) or a sink (option ``to``); see the module."""
+
+    def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
+        super().__init__(stream_type, options)
+        if ("bind" in options) == ("to" in options):
+            raise QueryError("interface 'udp' needs option 'bind' (a source) or 'to' (a sink), 'host:port'")
+        self._role = "bind" if "bind" in options else "to"
+        self._asked = parse_address("udp", self._role, options[self._role])
+        self._format = options.get("format", "gsdm")
+        if self._format not in ("gsdm", "raw"):
+            raise QueryError(f"interface 'udp', option 'format': 'gsdm' or 'raw'; got {self._format!r}")
+        self._limit = int(options.get("datagram_bytes", 8192))
+        if not HEADER.size < self._limit <= _MAX_DATAGRAM:
+            raise QueryError(
+                f"interface 'udp', option 'datagram_bytes': {HEADER.size + 1}…{_MAX_DATAGRAM}; "
+                f"got {self._limit}"
+            )
+        self.address: Address | None = None
+        self._buffer = OverloadBuffer.from_options(options, "drop_oldest")
+        self._parser = self._make_parser()
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+        self._interrupt: Interrupt | None = None
+        self._closing = False
+        self._peer: Any = None
+        self._session = 0
+        self._sent = 0
+        self._dropped_unsent = 0
+        self._received_datagrams = 0
+
+    def _make_parser(self) -> Reassembly | _RawSamples:
+        if self._format == "raw" and self._role == "bind":
+            return _RawSamples(self.stream_type, self.options)
+        return Reassembly(self.stream_type, int(self.options.get("reassembly_bytes", 64 << 20)))
+
+    def open(self, context: InterfaceContext) -> None:
+        """See `StreamInterface`. A source is bound and receives when this returns."""
+        super().open(context)
+        family, address = resolve("udp", self._asked, socket.SOCK_DGRAM)
+        sock = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            if self._role == "to":
+                self._peer, self.address = address, (address[0], address[1])
+                self._session, self._sent = secrets.randbits(32) or 1, 0
+            else:
+                sock.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_RCVBUF, int(self.options.get("receive_bytes", 4 << 20))
+                )
+                sock.bind(address)
+                sock.setblocking(False)
+                self.address = sock.getsockname()[:2]
+        except OSError as error:
+            sock.close()
+            raise ChannelError(f"interface 'udp' cannot bind {show_address(self._asked)}: {error}") from error
+        self._socket = sock
+        if self._role == "bind":
+            if isinstance(self._parser, _RawSamples):
+                self._parser.clock = context.clock
+            self._buffer.open(context.wake)
+            self._closing = False
+            self._interrupt = Interrupt()
+            self._thread = threading.Thread(
+                target=self._receive,
+                args=(sock, self._interrupt),
+                name=f"udp-{show_address(self._asked)}",
+                daemon=True,
+            )
+            self._thread.start()
+
+    def _receive(self, sock: socket.socket, interrupt: Interrupt) -> None:
+        while not self._closing and not self._parser.ended:
+            try:
+                datagram, sender = sock.recvfrom(_MAX_DATAGRAM + 1)
+            except BlockingIOError:
+                wait_for([sock, interrupt])
+                continue
+            except OSError as error:
+                self._buffer.fail(ChannelError(f"interface 'udp' at {show_address(self._asked)}: {error}"))
+                return
+            self._received_datagrams += 1
+            block = self._parser.accept(sender, datagram)
+            if block is not None:
+                self._buffer.put(block)
+        if self._parser.ended:
+            self._parser.reset()
+            self._buffer.end()
+
+    def next(self, limit: int) -> PhysicalWindow | None:
+        """See `StreamInterface`."""
+        if self._role != "bind":
+            return super().next(limit)
+        return self._buffer.take(limit)
+
+    def insert(self, block: PhysicalWindow) -> None:
+        """See `StreamInterface`. What the network refuses is counted as ``dropped_unsent``."""
+        if self._role != "to":
+            super().insert(block)
+        for part in _portions(block, self._limit - HEADER.size):
+            for datagram in self._datagrams(part):
+                if not self._send(datagram):
+                    self._dropped_unsent += len(part)
+                    break
+            self._sent += len(part)
+
+    def _datagrams(self, block: PhysicalWindow) -> Iterator[bytes]:
+        body = encode_body(block)
+        room = self._limit - HEADER.size
+        parts = -(-len(body) // room)
+        header = Header(BYTE_ORDER, self._session, schema_of(block.type), self._sent, len(block), 0, parts)
+        for part in range(parts):
+            yield header._replace(part=part).pack() + body[part * room : (part + 1) * room]
+
+    def _send(self, datagram: bytes) -> bool:
+        if self._socket is None:
+            raise ChannelError(f"interface 'udp' to {show_address(self._asked)} is closed")
+        try:
+            self._socket.sendto(datagram, self._peer)
+        except OSError:
+            return False
+        return True
+
+    def finish(self) -> None:
+        """See `StreamInterface`: tells the receiver, three times, since datagrams get lost."""
+        if self._role == "to" and self._socket is not None:
+            end = Header(BYTE_ORDER | END, self._session, schema_of(self.stream_type), self._sent, 0).pack()
+            for _ in range(3):
+                self._send(end)
+
+    def close(self) -> None:
+        """See `StreamInterface`."""
+        self._closing = True
+        self._buffer.close()
+        thread, self._thread = self._thread, None
+        if thread is not None and self._interrupt is not None:
+            self._interrupt.set()
+            thread.join()
+            self._interrupt.close()
+            self._parser.reset()
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def statistics(self) -> dict[str, int | float]:
+        """See the module and `overload` for the names."""
+        if self._role == "to":
+            return {"sent": self._sent, "dropped_unsent": self._dropped_unsent}
+        return {
+            **self._buffer.statistics(),
+            **self._parser.counts,
+            "datagrams": self._received_datagrams,
+            "reassembling": self._parser.reassembling,
+        }
+
+
+def _portions(block: PhysicalWindow, room: int) -> Iterator[PhysicalWindow]:
+    """Cut a block so that a portion fits a datagram, where a single window does."""
+    if not len(block):
+        return
+    fixed = 64 + 32 * len(block.columns)
+    count = max(1, int((room - fixed) * len(block) / max(block.nbytes, 1)))
+    for start in range(0, len(block), count):
+        yield block.select(slice(start, start + count))
+
+
+interfaces.add("udp", UdpInterface)

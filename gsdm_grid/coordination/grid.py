@@ -1,0 +1,144 @@
+"""The grid: one installation in this process. It owns the key, the control server, the host pools and the queries."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from gsdm_grid.channels.keys import InstallationKey
+from gsdm_grid.config import Settings
+from gsdm_grid.coordination.control import ControlServer, Event
+from gsdm_grid.coordination.query import ContinuousQuery
+from gsdm_grid.coordination.streams import RegisteredStream, register_result_stream
+from gsdm_grid.errors import QueryError, UnknownName
+from gsdm_grid.flow import DataFlow
+from gsdm_grid.hosts import HostPool, RayPool, SparkPool, ThreadPool
+from gsdm_grid.ids import IdFactory
+from gsdm_grid.planning import POLICIES, HostKind
+
+WATCH_S = 0.5
+
+
+class Grid:
+    """Runs queries. ``placement``: ``threads`` (all in this process), ``grid`` (Ray and Spark), ``ray`` or ``spark``.
+
+    Ray and Spark are started when a query first needs them, and stopped with the grid if it started them.
+    Use it as a context manager, or call `close`.
+    """
+
+    def __init__(
+        self, placement: str = "grid", settings: Settings | None = None, pools: Mapping[HostKind, HostPool] | None = None
+    ) -> None:
+        if placement not in POLICIES:
+            raise UnknownName("placement", placement, POLICIES)
+        self.settings = settings or Settings()
+        self.placement = POLICIES[placement]
+        self.key = InstallationKey()
+        self.queries: dict[str, ContinuousQuery] = {}
+        threads = ThreadPool()
+        self._pools: dict[HostKind, HostPool] = {
+            "thread": threads,
+            "local": threads,
+            "ray": RayPool(self.settings.ray_address, self.settings.ray_dashboard),
+            "spark": SparkPool(self.settings.spark_master),
+            **(pools or {}),
+        }
+        self._shared = set(pools or {})
+        self._ids = IdFactory()
+        self._closed = threading.Event()
+        self.control = ControlServer(self.key, self._on_event)
+        self._watcher = threading.Thread(target=self._watch, name="gsdm-watch", daemon=True)
+        self._watcher.start()
+        atexit.register(self.close)
+
+    def cq(
+        self,
+        flow: DataFlow | str,
+        inputs: Sequence[RegisteredStream],
+        outputs: Sequence[RegisteredStream] = (),
+        name: str | None = None,
+        schedule: Mapping[str, Any] | None = None,
+    ) -> ContinuousQuery:
+        """A new query over a data flow (or a single function). Without result streams the result is kept."""
+        from gsdm_grid.flow import central
+
+        query_id = name or self._ids.new("q")
+        if query_id in self.queries:
+            raise QueryError(f"there is a query named {query_id!r} already: drop it, or choose another name")
+        if "/" in query_id:
+            raise QueryError(f"query name {query_id!r} must not contain '/'")
+        made = ContinuousQuery(
+            self, query_id, central(flow) if isinstance(flow, str) else flow, inputs,
+            list(outputs) or [register_result_stream()], schedule,
+        )
+        self.queries[query_id] = made
+        return made
+
+    def pool(self, host: HostKind) -> HostPool:
+        """The pool of a host kind."""
+        return self._pools[host]
+
+    def forget(self, query_id: str) -> None:
+        """A query was dropped."""
+        self.queries.pop(query_id, None)
+
+    def close(self) -> None:
+        """Drop all queries and give back everything. Safe to call twice."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        for query in list(self.queries.values()):
+            query.drop()
+        for kind, pool in self._pools.items():
+            if kind not in self._shared:
+                pool.close()
+        self.control.close()
+        self._watcher.join(5)
+        atexit.unregister(self.close)
+
+    def __enter__(self) -> Grid:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _on_event(self, event: Event) -> None:
+        query = self.queries.get(event["node"].partition("/")[0])
+        if query is not None:
+            query.on_event(event)
+
+    def _watch(self) -> None:
+        while not self._closed.wait(WATCH_S):
+            for query in list(self.queries.values()):
+                query.check_hosts()
+
+
+_default: Grid | None = None
+_lock = threading.Lock()
+
+
+def default_grid() -> Grid:
+    """The grid that `cq` uses unless told otherwise; made when first needed, closed at exit."""
+    global _default  # noqa: PLW0603
+    with _lock:
+        if _default is None or _default._closed.is_set():
+            _default = Grid()
+        return _default
+
+
+def cq(
+    flow: DataFlow | str,
+    inputs: Sequence[RegisteredStream],
+    outputs: Sequence[RegisteredStream] = (),
+    *,
+    grid: Grid | None = None,
+    name: str | None = None,
+    schedule: Mapping[str, Any] | None = None,
+) -> ContinuousQuery:
+    """A continuous query (thesis 5.1): a data flow over input streams, with its result streams."""
+    return (grid or default_grid()).cq(flow, inputs, outputs, name, schedule)

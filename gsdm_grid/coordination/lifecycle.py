@@ -1,0 +1,37 @@
+"""The life cycle of a query as a state machine: which action leads from which state to which. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gsdm_grid.errors import InvalidTransition
+
+State = Literal["specified", "compiled", "installed", "active", "stopping", "failed", "dropped"]
+Action = Literal["compile", "install", "activate", "deactivate", "drop"]
+
+TRANSITIONS: dict[tuple[State, Action], State] = {
+    ("specified", "compile"): "compiled",
+    ("compiled", "compile"): "compiled",
+    ("compiled", "install"): "installed",
+    ("installed", "activate"): "active",
+    ("active", "deactivate"): "stopping",
+    ("specified", "drop"): "dropped",
+    ("compiled", "drop"): "dropped",
+    ("installed", "drop"): "dropped",
+    ("active", "drop"): "dropped",
+    ("stopping", "drop"): "dropped",
+    ("failed", "drop"): "dropped",
+}
+
+
+def allowed(state: State) -> list[Action]:
+    """Actions that are allowed in a state."""
+    return [action for (at, action) in TRANSITIONS if at == state]
+
+
+def check(query: str, state: State, action: Action) -> State:
+    """The state that an action leads to, or `InvalidTransition` with what is allowed."""
+    try:
+        return TRANSITIONS[state, action]
+    except KeyError:
+        raise InvalidTransition(query, action, state, allowed(state)) from None

@@ -1,0 +1,341 @@
+"""A continuous query and its life cycle: compile, install, activate, deactivate, drop.
+
+The query owns its plan and the hosts it runs on. Commands go to its working nodes through the control server; what
+they report comes back as events. A query that fails ends its hosts by itself and keeps the reason.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gsdm_grid.channels import StreamInterface
+from gsdm_grid.channels.memory import MemorySink
+from gsdm_grid.coordination import lifecycle
+from gsdm_grid.coordination.control import Event
+from gsdm_grid.coordination.lifecycle import Action, State
+from gsdm_grid.coordination.streams import RegisteredStream
+from gsdm_grid.engine import Bootstrap, check_schedule, unpack_error
+from gsdm_grid.errors import GsdmError, NodeLost, QueryError
+from gsdm_grid.flow import DataFlow
+from gsdm_grid.hosts import HostGroup
+from gsdm_grid.model import LogicalWindow, PhysicalWindow
+from gsdm_grid.planning import Plan, PlanSite, PlanStream, compile_flow
+
+if TYPE_CHECKING:
+    from gsdm_grid.coordination.grid import Grid
+
+
+class ContinuousQuery:
+    """One query. Made by `cq`; thread-safe."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        query_id: str,
+        flow: DataFlow,
+        inputs: Sequence[RegisteredStream],
+        outputs: Sequence[RegisteredStream],
+        schedule: Mapping[str, Any] | None = None,
+    ) -> None:
+        check_schedule(schedule or {})
+        self.id = query_id
+        self.flow = flow
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.state: State = "specified"
+        self.since_s = time.time()
+        self.error: GsdmError | None = None
+        self.plan: Plan | None = None
+        self.run_seconds: float | None = None
+        self._grid = grid
+        self._schedule = dict(schedule or {})
+        self._live: dict[str, StreamInterface] = {}
+        self._groups: list[HostGroup] = []
+        self._statistics: dict[str, dict[str, Any]] = {}
+        self._finished: dict[str, bool] = {}
+        self._ended = False
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._started_s = 0.0
+
+    # -- the life cycle ---------------------------------------------------------------------------------------------
+
+    def compile(self) -> Plan:
+        """Bind the data flow to its streams and place its sites; says which vertex does not fit, and why."""
+        with self._lock:
+            self._require("compile")
+            self.plan = compile_flow(
+                self.id, self.flow, [s.spec() for s in self.inputs], [s.spec() for s in self.outputs], self._grid.placement
+            )
+            self._set("compiled")
+            return self.plan
+
+    def install(self) -> None:
+        """Start working nodes and install the plan on them."""
+        with self._lock:
+            if self.state == "specified":
+                self.compile()
+            self._require("install")
+            plan = self._plan
+            self._live = {s.name: self._registered(s.name).make(s.type) for s in plan.streams if s.live}
+        try:
+            self._start_hosts(plan)
+            futures = [
+                (node, self._grid.control.send(node, {"do": "batch", "commands": self._install_commands(plan, site)}))
+                for site in plan.sites
+                for node in [self.node(site)]
+            ]
+            for node, future in futures:
+                self._grid.control.result(node, future)
+        except BaseException:
+            self._release_hosts()
+            raise
+        with self._lock:
+            self._set("installed")
+
+    def activate(self, count: int | None = None, time_s: float | None = None) -> None:
+        """Start, or go on: until stopped, for ``count`` windows of each input stream, or for ``time_s`` seconds."""
+        if count is not None and count < 1:
+            raise QueryError(f"query {self.id!r}: count must be at least 1, got {count}")
+        if time_s is not None and time_s <= 0:
+            raise QueryError(f"query {self.id!r}: time must be greater than zero, got {time_s}")
+        with self._lock:
+            self._require("activate")
+            plan = self._plan
+            self._finished = {}
+            self._set("active")
+            self._started_s = time.monotonic()
+        kind, value = ("count", count) if count is not None else ("time", time_s) if time_s is not None else ("none", 0)
+        try:
+            for site in sorted(plan.sites, key=lambda s: -s.level):
+                sources = any(stream.kind == "source" for stream in plan.streams_of(site.id))
+                commands: list[dict[str, Any]] = [{"do": "activate", "schedule": self._schedule if sources else {}}]
+                if sources:
+                    commands.insert(0, {"do": "install_stop", "kind": kind, "value": value})
+                self._grid.control.call(self.node(site), {"do": "batch", "commands": commands})
+        except GsdmError as error:
+            self._fail(error)
+            raise (self.error or error) from None
+
+    def deactivate(self) -> None:
+        """Stop reading the input streams; what was read flows out. Returns at once; see `wait`."""
+        with self._lock:
+            if self.state in ("stopping", "installed"):
+                return
+            self._require("deactivate")
+            self._set("stopping")
+            plan = self._plan
+        for site in plan.sites:
+            if any(stream.kind == "source" for stream in plan.streams_of(site.id)):
+                self._grid.control.call(self.node(site), {"do": "deactivate"})
+
+    def drop(self) -> None:
+        """Remove the query and everything it runs on. Never fails for want of an answer; safe to call twice."""
+        with self._lock:
+            if self.state == "dropped":
+                return
+            self._require("drop")
+            self._set("dropped")
+        self._release_hosts()
+        self._grid.forget(self.id)
+
+    def run(self, count: int | None = None, time_s: float | None = None) -> ContinuousQuery:
+        """Compile and install if that has not been done, and activate. Returns at once."""
+        if self.state in ("specified", "compiled"):
+            self.install()
+        self.activate(count, time_s)
+        return self
+
+    def stop(self, timeout_s: float = 60.0) -> ContinuousQuery:
+        """Deactivate and wait until everything has flowed out."""
+        self.deactivate()
+        return self.wait(timeout_s)
+
+    def wait(self, timeout_s: float | None = None) -> ContinuousQuery:
+        """Wait until the run is over; raises what made it fail."""
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        with self._changed:
+            while self.state in ("active", "stopping"):
+                rest_s = None if deadline_s is None else deadline_s - time.monotonic()
+                if rest_s is not None and rest_s <= 0:
+                    raise QueryError(f"query {self.id!r} is still {self.state} after {timeout_s:g} s")
+                self._changed.wait(0.5 if rest_s is None else min(rest_s, 0.5))
+        if self.error is not None:
+            raise self.error
+        return self
+
+    # -- results ------------------------------------------------------------------------------------------------------
+
+    def blocks(self, stream: str | None = None) -> Iterator[PhysicalWindow]:
+        """Physical windows of a result kept for iteration, as they come, until the run is over."""
+        sink = self._sink(stream)
+        while True:
+            try:
+                block = sink.take(0.1)
+            except queue.Empty:
+                if self.error is not None:
+                    raise self.error from None
+                if self.state in ("dropped", "compiled", "specified"):
+                    return
+                continue
+            if block is None:
+                return
+            yield block
+
+    def results(self, stream: str | None = None) -> Iterator[LogicalWindow]:
+        """Logical windows of a result kept for iteration, as they come, until the run is over."""
+        for block in self.blocks(stream):
+            yield from block
+
+    __iter__ = results
+
+    # -- looking at it --------------------------------------------------------------------------------------------------
+
+    def statistics(self) -> dict[str, dict[str, Any]]:
+        """The latest statistics of each site."""
+        with self._lock:
+            return {node.partition("/")[2]: dict(told) for node, told in self._statistics.items()}
+
+    def refresh(self) -> dict[str, dict[str, Any]]:
+        """Ask all working nodes for their statistics now."""
+        for site in self._plan.sites:
+            told = self._grid.control.call(self.node(site), {"do": "statistics"})
+            with self._lock:
+                self._statistics[self.node(site)] = told
+        return self.statistics()
+
+    def node(self, site: PlanSite | str) -> str:
+        """Name of the working node of a site."""
+        return f"{self.id}/{site if isinstance(site, str) else site.id}"
+
+    def __repr__(self) -> str:
+        reason = f": {self.error}" if self.error else ""
+        return f"<query {self.id!r}, {self.state}{reason}>"
+
+    def _repr_markdown_(self) -> str:
+        """In notebooks: state, figures and the graph."""
+        rows = "".join(
+            f"| {site} | {told['utilization']:.0%} | {sum(o['windows_out'] for o in told['operators'].values())} |\n"
+            for site, told in sorted(self.statistics().items())
+        )
+        table = f"\n| site | utilization | windows out |\n|---|---|---|\n{rows}" if rows else ""
+        return f"**{self.id}** — {self.state}\n{table}\n```mermaid\n{self.flow.to_mermaid()}\n```"
+
+    # -- events from working nodes ----------------------------------------------------------------------------------------
+
+    def on_event(self, event: Event) -> None:
+        """An event of one of the query's nodes. Called in the control server's thread; must not block."""
+        kind, node = event["event"], event["node"]
+        with self._changed:
+            if "statistics" in event:
+                self._statistics[node] = event["statistics"]
+            if kind == "finished":
+                self._finished[node] = event["final"]
+                if len(self._finished) == len(self._plan.sites) and self.state in ("active", "stopping"):
+                    self.run_seconds = time.monotonic() - self._started_s
+                    self._set("installed")
+        if kind == "failed":
+            self._fail_later(unpack_error(event["error"]))
+
+    def check_hosts(self) -> None:
+        """Fail if a host died. Called regularly by the grid."""
+        if self.state in ("active", "stopping", "installed"):
+            for group in list(self._groups):
+                for node, reason in group.lost().items():
+                    self._fail_later(NodeLost(node, reason))
+                    return
+
+    # -- inside -------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _plan(self) -> Plan:
+        if self.plan is None:
+            raise QueryError(f"query {self.id!r} has not been compiled")
+        return self.plan
+
+    def _require(self, action: Action) -> None:
+        lifecycle.check(self.id, self.state, action)
+
+    def _set(self, state: State) -> None:
+        self.state, self.since_s = state, time.time()
+        self._changed.notify_all()
+
+    def _registered(self, name: str) -> RegisteredStream:
+        return next(stream for stream in (*self.inputs, *self.outputs) if stream.name == name)
+
+    def _sink(self, name: str | None) -> MemorySink:
+        kept = [s.name for s in self.outputs if s.interface == "result"]
+        if not kept:
+            raise QueryError(f"query {self.id!r} keeps no result for iteration: its result streams go elsewhere")
+        sink = self._live.get(name or kept[0])
+        if not isinstance(sink, MemorySink):
+            raise QueryError(f"query {self.id!r}: run it before reading results" if not self._live else
+                             f"query {self.id!r} keeps no result named {name!r}; kept: {', '.join(kept)}")
+        return sink
+
+    def _start_hosts(self, plan: Plan) -> None:
+        settings = self._grid.settings
+        for host in dict.fromkeys(site.host for site in plan.sites):
+            bootstraps = [
+                Bootstrap(self.node(site), self._grid.control.endpoint, self._grid.key, settings.orphan_s)
+                for site in plan.sites
+                if site.host == host
+            ]
+            self._groups.append(self._grid.pool(host).start(self.id, bootstraps, self._live))
+        nodes = [self.node(site) for site in plan.sites]
+        self._grid.control.wait_for(nodes, settings.start_timeout_s, self._raise_if_lost)
+
+    def _raise_if_lost(self) -> None:
+        for group in self._groups:
+            for node, reason in group.lost().items():
+                raise NodeLost(node, reason)
+
+    def _install_commands(self, plan: Plan, site: PlanSite) -> list[dict[str, Any]]:
+        commands: list[dict[str, Any]] = [
+            {"do": "install_stream", "stream": stream.to_json(), "site": site.id,
+             "settings": self._stream_settings(stream, site)}
+            for stream in plan.streams_of(site.id)
+        ]
+        for operator in site.operators:
+            types = [plan.stream(name).type.to_json() for name in operator.inputs]
+            commands.append({"do": "install_sqf", "operator": operator.to_json(), "types": types})
+        return commands
+
+    def _stream_settings(self, stream: PlanStream, site: PlanSite) -> dict[str, Any]:
+        settings = self._grid.settings
+        told: dict[str, Any] = {"block_bytes": settings.block_bytes}
+        if stream.kind == "channel":
+            told |= {"channel": f"{self.id}/{stream.name}", "channel_blocks": settings.channel_blocks,
+                     "channel_bytes": settings.channel_bytes}
+            if stream.from_site == site.id and stream.to_site is not None:
+                told["endpoint"] = self._grid.control.registration(self.node(stream.to_site)).endpoint
+        return told
+
+    def _fail_later(self, error: GsdmError) -> None:
+        threading.Thread(target=self._fail, args=(error,), name=f"{self.id}-fail", daemon=True).start()
+
+    def _fail(self, error: GsdmError) -> None:
+        with self._changed:
+            if self.state in ("failed", "dropped"):
+                return
+            self.error = error
+            self._set("failed")
+        self._release_hosts()
+
+    def _release_hosts(self) -> None:
+        """Drop all working nodes and end their hosts."""
+        with self._lock:
+            groups, self._groups = self._groups, []
+            nodes = [self.node(site) for site in self.plan.sites] if self.plan else []
+        for node in nodes:
+            try:
+                self._grid.control.send(node, {"do": "drop"})
+            except NodeLost:
+                continue
+        for group in groups:
+            group.stop(self._grid.settings.drop_timeout_s)
+        self._grid.control.forget(nodes)

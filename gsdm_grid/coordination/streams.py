@@ -1,0 +1,94 @@
+"""Registering the input and result streams of queries (thesis 5.1)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gsdm_grid.channels import StreamInterface, interfaces
+from gsdm_grid.errors import FlowError, QueryError
+from gsdm_grid.flow import json_value
+from gsdm_grid.ids import IdFactory
+from gsdm_grid.model import PhysicalWindow, StreamType, stream_types
+from gsdm_grid.planning import StreamSpec
+
+_ids = IdFactory()
+
+
+@dataclass
+class RegisteredStream:
+    """An input or result stream as people register it: what, through which interface, from or to where."""
+
+    name: str
+    interface: str
+    type: StreamType | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def spec(self) -> StreamSpec:
+        """For the compiler. Streams that hold live objects or classes stay in this process."""
+        found = interfaces.get(self.interface)
+        live = found.local or not _importable(found)
+        options: dict[str, Any] = {}
+        if not live:
+            try:
+                options = {key: json_value(value, f"stream {self.name!r}") for key, value in self.options.items()}
+            except FlowError:
+                live, options = True, {}
+        return StreamSpec(self.name, self.interface, self.type, options, live)
+
+    def make(self, stream_type: StreamType) -> StreamInterface:
+        """The interface itself, for streams that stay in this process."""
+        return interfaces.get(self.interface)(stream_type, self.options)
+
+
+def register_input_stream(
+    stream_type: str | StreamType, source: Any = None, interface: str | None = None, *, name: str | None = None, **options: Any
+) -> RegisteredStream:
+    """Register where a stream comes from.
+
+    ``source`` is an iterable of windows or blocks (interface ``memory``), or an address or path for the interface named.
+
+    >>> from gsdm_grid import Radio
+    >>> s1 = register_input_stream("Radio", "127.0.0.1:5555", "udp")
+    """
+    found = stream_types.get(stream_type)
+    if interface is None:
+        if not isinstance(source, Iterable) or isinstance(source, str | bytes):
+            raise QueryError(f"input stream: an iterable of windows, or an interface beside the source; got {source!r}")
+        interface = "memory"
+    if interface == "memory":
+        items = [source] if isinstance(source, PhysicalWindow) else source
+        options = {"items": items, **options}
+    elif source is not None:
+        options = {"path" if isinstance(source, Path) or interface in _FILES else "address": str(source), **options}
+    interfaces.get(interface)
+    return RegisteredStream(name or _ids.new("in"), interface, found, options)
+
+
+def register_result_stream(
+    dest: Any = None, interface: str = "result", *, stream_type: str | StreamType | None = None, name: str | None = None,
+    **options: Any,
+) -> RegisteredStream:
+    """Register where a result goes: kept for iteration unless an interface is named. The type is derived."""
+    if callable(dest):
+        interface, options = "callback", {"function": dest, **options}
+    elif dest is not None:
+        options = {"path" if isinstance(dest, Path) or interface in _FILES else "address": str(dest), **options}
+    interfaces.get(interface)
+    given = None if stream_type is None else stream_types.get(stream_type)
+    return RegisteredStream(name or _ids.new("out"), interface, given, options)
+
+
+_FILES = {"player", "raw_iq", "sigmf", "recorder"}
+
+
+def _importable(found: type[StreamInterface]) -> bool:
+    """Whether other processes can import the class too."""
+    module = sys.modules.get(found.__module__)
+    location = getattr(module, "__file__", None)
+    if found.__module__.partition(".")[0] == "gsdm_grid":
+        return True
+    return location is not None and found.__module__ != "__main__" and "-packages" in location

@@ -1,0 +1,199 @@
+"""The execute operator: applies a stream query function to its input streams (thesis 6.1.2).
+
+It fills the views that the window functions read, calls the function as long as there are enough windows, moves the
+cursors, checks what the function returned, and places the results: a result takes the ordinal of the window at
+the cursor. Errors in user code come out as `FunctionError`, with the vertex, the function and the cause.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gsdm_grid.errors import FunctionError
+from gsdm_grid.functions import NeedMore, StreamFunction, StreamView
+from gsdm_grid.model import NO_MARK, LogicalWindow, PhysicalWindow, StreamType
+from gsdm_grid.operators import Blocks, StreamOperator
+
+
+def user_call(vertex: str, function: StreamFunction, *args: Any, **kwargs: Any) -> Any:
+    """Call user code; what it raises becomes a `FunctionError` that names the place."""
+    return guarded(vertex, function.name, lambda: function.code(*args, **kwargs))
+
+
+def guarded(vertex: str, name: str, call: Callable[[], Any]) -> Any:
+    """Run a piece of user code under its name."""
+    try:
+        return call()
+    except NeedMore:
+        raise
+    except Exception as error:
+        cause = f"{type(error).__name__}: {error}"
+        raise FunctionError(vertex, name, cause, traceback.format_exc()) from error
+
+
+class Execute(StreamOperator):
+    """A function at work: transforming and partitioning functions read one view, combining ones several."""
+
+    def __init__(
+        self,
+        vertex: str,
+        function: StreamFunction,
+        params: Mapping[str, Any],
+        input_types: Sequence[StreamType],
+        output_type: StreamType,
+    ) -> None:
+        self._vertex = vertex
+        self._function = function
+        self._params = dict(params)
+        self._output = output_type
+        self._views = [StreamView(given, function.whole) for given in input_types]
+        self._marks = [NO_MARK] * len(input_types)
+        self._mark = NO_MARK
+        self._short: StreamView | None = None
+        self._combining = function.kind == "combining"
+        self._stateful = function.init is not None
+        self.executions = 0
+        if function.init is not None:
+            self._params["state"] = guarded(vertex, function.name, lambda: function.init(**params))  # type: ignore[misc]
+
+    def wants(self, port: int) -> bool:
+        """See `StreamOperator`: a combining function is fed where it lacks windows."""
+        if not self._combining:
+            return True
+        view = self._views[port]
+        return view.at >= len(view.block) or view is self._short
+
+    def push(self, port: int, block: PhysicalWindow) -> Blocks:
+        """See `StreamOperator`."""
+        self._views[port].feed(block)
+        self._marks[port] = max(self._marks[port], block.mark)
+        results = self._execute_whole() if self._function.whole and not self._combining else self._execute_each()
+        return self._with_mark(results)
+
+    def floor(self, port: int) -> int | None:
+        """See `StreamOperator`."""
+        return self._views[port].floor()
+
+    def dispose(self) -> None:
+        """See `StreamOperator`."""
+        if self._stateful and self._function.cleanup is not None:
+            cleanup = self._function.cleanup
+            guarded(self._vertex, self._function.name, lambda: cleanup(self._params["state"]))
+
+    def _execute_whole(self) -> list[PhysicalWindow]:
+        view = self._views[0]
+        if view.at >= len(view.block):
+            return []
+        given = view.block
+        try:
+            result = user_call(self._vertex, self._function, view, **self._params)
+        except NeedMore as need:
+            self._short = need.view
+            return []
+        self.executions += 1
+        view.advance()
+        return [] if result is None else [self._placed(result, given)]
+
+    def _placed(self, result: Any, given: PhysicalWindow) -> PhysicalWindow:
+        if not isinstance(result, PhysicalWindow):
+            self._refuse(f"a block of {self._output.name!r}", result)
+        block = self._checked(result)
+        if block.placed:
+            return block
+        if len(block) != len(given):
+            raise FunctionError(
+                self._vertex, self._function.name,
+                f"returned {len(block)} new windows for {len(given)}: derive them with select(), replace() or as_type(), "
+                "so that they keep their places in the stream",
+            )
+        return block.stamped(ordinals=given.ordinals)
+
+    def _execute_each(self) -> list[PhysicalWindow]:
+        """Call the function as often as there are windows for it; single windows are packed in the end."""
+        views = self._views
+        argument: Any = views if self._combining else views[0]
+        blocks: list[PhysicalWindow] = []
+        windows: list[LogicalWindow] = []
+        ordinals: list[int] = []
+        while True:
+            try:
+                result = user_call(self._vertex, self._function, argument, **self._params)
+            except NeedMore as need:
+                self._short = need.view
+                break
+            self.executions += 1
+            ordinal = views[0].ordinal
+            for view in views:
+                view.advance()
+            for made in self._windows(result):
+                if isinstance(made, PhysicalWindow):
+                    self._pack(blocks, windows, ordinals)
+                    blocks.append(made.stamped(ordinals=np.full(len(made), ordinal, np.int64)))
+                else:
+                    windows.append(made)
+                    ordinals.append(ordinal)
+        self._pack(blocks, windows, ordinals)
+        return blocks
+
+    def _pack(self, blocks: list[PhysicalWindow], windows: list[LogicalWindow], ordinals: list[int]) -> None:
+        if windows:
+            blocks.append(PhysicalWindow.pack(self._output, windows, _compact(ordinals)))
+            windows.clear()
+            ordinals.clear()
+
+    def _windows(self, result: Any) -> Iterable[LogicalWindow | PhysicalWindow]:
+        if result is None:
+            return
+        if isinstance(result, LogicalWindow):
+            yield self._checked(result)
+        elif isinstance(result, PhysicalWindow):
+            if len(result):
+                yield self._checked(result)
+        elif isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping):
+            for item in guarded(self._vertex, self._function.name, lambda: list(result)):
+                if not isinstance(item, LogicalWindow):
+                    self._refuse(f"windows of {self._output.name!r}", item)
+                yield self._checked(item)
+        else:
+            self._refuse(f"windows of {self._output.name!r}", result)
+
+    def _checked(self, made: Any) -> Any:
+        if made.type == self._output:
+            return made
+        if made.type.is_under(self._output):
+            return made.as_type(self._output)
+        return self._refuse(f"windows of {self._output.name!r}", f"windows of {made.type.name!r}")
+
+    def _refuse(self, expected: str, got: Any) -> Any:
+        text = got if isinstance(got, str) else f"{type(got).__name__}"
+        raise FunctionError(self._vertex, self._function.name, f"promised {expected}, returned {text}")
+
+    def _with_mark(self, blocks: list[PhysicalWindow]) -> Blocks:
+        """Put the mark on the last result, or send it alone if it moved and there is no result."""
+        mark = min(
+            (int(view.block.ordinals[view.at]) - 1 if view.at < len(view.block) else seen)
+            for view, seen in zip(self._views, self._marks, strict=True)
+        )
+        if mark > self._mark:
+            self._mark = mark
+            if blocks and len(blocks[-1]):
+                blocks[-1] = blocks[-1].stamped(mark=mark)
+            else:
+                blocks.append(PhysicalWindow.empty(self._output, mark))
+        return [block for block in blocks if len(block) or block.mark > NO_MARK]
+
+
+def _compact(ordinals: list[int]) -> Any:
+    first, last, count = ordinals[0], ordinals[-1], len(ordinals)
+    if count == 1:
+        return range(first, first + 1)
+    step = ordinals[1] - first
+    if step > 0 and last - first == step * (count - 1) and all(
+        ordinals[k] - ordinals[k - 1] == step for k in range(1, count)
+    ):
+        return range(first, last + 1, step)
+    return np.array(ordinals, np.int64)

@@ -1,0 +1,277 @@
+"""Streams at a working node: input buffers with a cursor per operator, and outputs of several kinds.
+
+Operators that read the same stream share its buffer; a block leaves the buffer when the last cursor has passed it.
+Where an input comes from (an interface, a channel, another operator) shows only in `refill` and `settle`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Protocol
+
+from gsdm_grid.channels import EndOfStream, InterfaceContext, StreamInterface
+from gsdm_grid.channels.data_plane import End, Inlet, Item, Outlet
+from gsdm_grid.engine.statistics import StreamStatistics
+from gsdm_grid.errors import GsdmError, QueryError
+from gsdm_grid.model import PhysicalWindow
+
+MEMORY_BLOCKS = 8
+FIRST_LIMIT = 16
+
+
+class InputStream:
+    """The buffer of one input stream. Bound to the node's thread."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.statistics = StreamStatistics()
+        self.cursors: dict[str, int] = {}
+        self._items: deque[Item] = deque()
+        self._first = 0  # number of the first buffered item
+
+    def append(self, item: Item) -> None:
+        """Another block, or an end mark."""
+        self._items.append(item)
+        if isinstance(item, PhysicalWindow):
+            self.statistics.windows += len(item)
+            self.statistics.bytes += item.nbytes
+            self.statistics.blocks += 1
+
+    def peek(self, reader: str) -> Item | None:
+        """The item at the reader's cursor."""
+        at = self.cursors[reader] - self._first
+        return self._items[at] if at < len(self._items) else None
+
+    def advance(self, reader: str) -> None:
+        """Move the reader's cursor on; items that all have passed leave the buffer."""
+        self.cursors[reader] += 1
+        passed = min(self.cursors.values())
+        while self._first < passed:
+            self._items.popleft()
+            self._first += 1
+
+    @property
+    def consumed(self) -> int:
+        """Number of items that all readers have passed."""
+        return self._first
+
+    @property
+    def waiting(self) -> int:
+        """Number of buffered items."""
+        return len(self._items)
+
+    def open(self, context: InterfaceContext) -> None:
+        """The query becomes active."""
+
+    def refill(self, budget: int | None = None) -> bool:  # noqa: ARG002
+        """Bring in more, if the stream is of a kind that must be asked; says whether something came."""
+        return False
+
+    def close(self) -> None:
+        """The query stops or is dropped."""
+
+
+class SourceStream(InputStream):
+    """An input stream read from an interface. It numbers the windows, and holds the stop condition."""
+
+    def __init__(self, name: str, interface: StreamInterface, block_bytes: int) -> None:
+        super().__init__(name)
+        self.interface = interface
+        self.position = 0
+        self.ended = True
+        self.stop_at: int | None = None
+        self.finished = False
+        self._block_bytes = block_bytes
+        self._limit = FIRST_LIMIT
+
+    def open(self, context: InterfaceContext) -> None:
+        """See `InputStream`."""
+        self.interface.open(context)
+        self.ended = False
+
+    def stop(self, final: bool = False) -> None:
+        """Read no more; readers find an end mark."""
+        if not self.ended:
+            self.ended = True
+            self.finished = self.finished or final
+            self.append(End(self.finished))
+
+    def refill(self, budget: int | None = None) -> bool:
+        """See `InputStream`: reads one block when the buffer is empty, at most ``budget`` windows."""
+        if self.ended or self.waiting:
+            return False
+        limit = self._limit if budget is None else min(self._limit, budget)
+        if self.stop_at is not None:
+            limit = min(limit, self.stop_at - self.position)
+        if limit <= 0:
+            if budget is None or budget > 0:
+                self.stop()
+            return False
+        try:
+            block = self.interface.next(limit)
+        except EndOfStream:
+            self.stop(final=True)
+            return True
+        except GsdmError:
+            raise
+        except Exception as error:
+            raise QueryError(f"input stream {self.name!r}: {type(error).__name__}: {error}") from error
+        if block is None or not len(block):
+            return False
+        end = self.position + len(block)
+        self.append(block.stamped(ordinals=range(self.position, end)))
+        self.position = end
+        self._limit = max(1, self._block_bytes * len(block) // max(block.nbytes, 1))
+        if end == self.stop_at:
+            self.stop()
+        return True
+
+    def close(self) -> None:
+        """See `InputStream`."""
+        self.interface.close()
+
+
+class ChannelStream(InputStream):
+    """An input stream that arrives through a channel."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.inlet: Inlet | None = None
+        self._unreleased: deque[tuple[int, int]] = deque()  # (number, last ordinal) of blocks not released
+        self._fences: deque[tuple[int, list[tuple[Outlet, int]]]] = deque()
+        self._numbered = 0
+        self._released = 0
+
+    def append(self, item: Item) -> None:
+        """See `InputStream`."""
+        super().append(item)
+        last = item.mark if isinstance(item, PhysicalWindow) else -1
+        self._unreleased.append((self._numbered, last))
+        self._numbered += 1
+
+    def settle(self, floor: int | None, outlets: list[Outlet], drained: bool) -> None:
+        """Return credit for what was consumed, and release what is acknowledged further down.
+
+        ``floor`` is the smallest ordinal that operators still hold; ``drained`` says that nothing is under way between
+        operators inside this node, so that what was consumed has left through the outlets.
+        """
+        if drained:
+            upto = self.consumed
+            if floor is not None:
+                upto = next((n for n, last in self._unreleased if n >= upto or last >= floor), upto)
+            if upto > (self._fences[-1][0] if self._fences else self._released):
+                self._fences.append((upto, [(outlet, outlet.next) for outlet in outlets]))
+        while self._fences and all(outlet.released >= sent for outlet, sent in self._fences[0][1]):
+            self._released = self._fences.popleft()[0]
+        while self._unreleased and self._unreleased[0][0] < self._released:
+            self._unreleased.popleft()
+        if self.inlet is not None:
+            self.inlet.progress(self.consumed, self._released)
+
+
+class OutputStream(Protocol):
+    """Where an operator's results go."""
+
+    name: str
+    statistics: StreamStatistics
+
+    def ready(self) -> bool:
+        """Whether it can take another block."""
+
+    def put(self, item: Item) -> None:
+        """Take a block or an end mark; must not block."""
+
+    def open(self, context: InterfaceContext) -> None:
+        """The query becomes active."""
+
+    def close(self) -> None:
+        """The query stops or is dropped."""
+
+
+class _Output:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.statistics = StreamStatistics()
+
+    def open(self, context: InterfaceContext) -> None:
+        """See `OutputStream`."""
+
+    def close(self) -> None:
+        """See `OutputStream`."""
+
+    def count(self, item: Item) -> None:
+        """Keep statistics."""
+        if isinstance(item, PhysicalWindow):
+            self.statistics.windows += len(item)
+            self.statistics.bytes += item.nbytes
+            self.statistics.blocks += 1
+
+
+class MemoryOutput(_Output):
+    """To operators of the same node."""
+
+    def __init__(self, name: str, target: InputStream) -> None:
+        super().__init__(name)
+        self._target = target
+
+    def ready(self) -> bool:
+        """See `OutputStream`."""
+        return self._target.waiting < MEMORY_BLOCKS
+
+    def put(self, item: Item) -> None:
+        """See `OutputStream`."""
+        self.count(item)
+        self._target.append(item)
+
+
+class ChannelOutput(_Output):
+    """To another node."""
+
+    def __init__(self, name: str, outlet: Outlet) -> None:
+        super().__init__(name)
+        self.outlet = outlet
+
+    def ready(self) -> bool:
+        """See `OutputStream`."""
+        return self.outlet.ready()
+
+    def put(self, item: Item) -> None:
+        """See `OutputStream`."""
+        self.count(item)
+        self.outlet.put(item)
+
+
+class SinkOutput(_Output):
+    """To the world, through an interface."""
+
+    def __init__(self, name: str, interface: StreamInterface) -> None:
+        super().__init__(name)
+        self.interface = interface
+
+    def open(self, context: InterfaceContext) -> None:
+        """See `OutputStream`."""
+        self.interface.open(context)
+
+    def ready(self) -> bool:
+        """See `OutputStream`."""
+        return self.interface.ready()
+
+    def put(self, item: Item) -> None:
+        """See `OutputStream`."""
+        if isinstance(item, End):
+            self._guard(self.interface.finish if item.final else self.interface.pause)
+        elif len(item):
+            self.count(item)
+            self._guard(lambda: self.interface.insert(item))
+
+    def close(self) -> None:
+        """See `OutputStream`."""
+        self.interface.close()
+
+    def _guard(self, call: Any) -> None:
+        try:
+            call()
+        except GsdmError:
+            raise
+        except Exception as error:
+            raise QueryError(f"result stream {self.name!r}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,41 @@
+"""Data flows and the templates that construct them.
+
+Only the logical graph lives here: functions, arcs and logical sites. Binding it to streams and hosts is the business of
+`gsdm_grid.planning`.
+"""
+
+from gsdm_grid.flow.drawing import arcs, label
+from gsdm_grid.flow.graph import FUNCTION, DataFlow, Role, Site, Vertex, function_reference, json_value, renamed
+from gsdm_grid.flow.templates import (
+    PCC,
+    TEMPLATES,
+    build,
+    central,
+    lpipe,
+    parallel,
+    parallelize,
+    partition,
+    pipe,
+)
+
+__all__ = [
+    "FUNCTION",
+    "PCC",
+    "TEMPLATES",
+    "DataFlow",
+    "Role",
+    "Site",
+    "Vertex",
+    "arcs",
+    "build",
+    "central",
+    "function_reference",
+    "json_value",
+    "label",
+    "lpipe",
+    "parallel",
+    "parallelize",
+    "partition",
+    "pipe",
+    "renamed",
+]

@@ -1,0 +1,255 @@
+"""Distribution templates: constructors of data flows (thesis 3.4, algorithms 1–8).
+
+``central``, ``partition``, ``parallel``, ``pipe``, ``lpipe`` and ``PCC`` (partition–compute–combine). Wherever a
+template takes a function it also takes a data flow, or the name of another template with its arguments as the
+parameters: ``PCC(2, "RRpart", "PCC", [2, "RRpart", "fft3", {}, "S-Merge"], "S-Merge")`` is a tree. `build` does the
+same from JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gsdm_grid.errors import FlowError, UnknownName
+from gsdm_grid.flow.graph import DataFlow, Role, Site, Vertex, copied, fresh_id, function_reference, json_value, renamed
+from gsdm_grid.functions import StreamFunction, functions
+from gsdm_grid.functions import resolve as resolve_reference
+
+Fun = str | StreamFunction | DataFlow
+Params = Any
+BRANCH = "#"
+
+
+def central(fun: Fun, params: Params = None, inputs: int = 1) -> DataFlow:
+    """One function on one site."""
+    return renamed(_expand(fun, params, inputs, "central"))
+
+
+def partition(n: int, fun: Fun, params: Params = None) -> DataFlow:
+    """Split one stream in ``n`` by a partitioning function, all on one site."""
+    _check_degree(n, "partition")
+    site = Site(fresh_id("partition"), "partition")
+    parts = [_expand(fun, _partition_params(fun, n, i, params), 1, f"partition({n}), part {i}") for i in range(n)]
+    merged = _side_by_side([replace(part, sites=(site,), vertices=_moved(part, site.id)) for part in parts], shared=True)
+    return renamed(replace(merged, template=f"partition({n}, {_name(fun)})"))
+
+
+def parallel(n: int, fun: Fun, params: Params = None) -> DataFlow:
+    """The same function on ``n`` streams, each on a site of its own; ``"#"`` in the parameters is the branch number."""
+    _check_degree(n, "parallel")
+    branches = []
+    for i in range(n):
+        branch = _expand(fun, _substituted(params, i), 1, f"parallel({n}), branch {i}")
+        branch = copied(branch, lambda value, i=i: _substituted(value, i))  # type: ignore[misc]
+        if branch.arity != 1 or branch.width != 1:
+            raise FlowError(f"parallel({n}), branch {i}", f"a branch needs arity 1 and width 1, {_name(fun)} has "
+                                                          f"arity {branch.arity} and width {branch.width}")
+        branches.append(branch)
+    return renamed(replace(_side_by_side(branches), template=f"parallel({n}, {_name(fun)})"))
+
+
+def pipe(*stages: Any) -> DataFlow:
+    """Stages one after the other, each on its own site(s): functions (with parameters behind them) or data flows.
+
+    ``pipe("fft3", {}, "polarize", {})`` and ``pipe(central("fft3"), "polarize")`` are the same.
+    """
+    return renamed(_chained(_stages(stages, "pipe"), "pipe"))
+
+
+def lpipe(*stages: Any) -> DataFlow:
+    """As `pipe`, but everything on one site: windows pass through memory."""
+    flow = _chained(_stages(stages, "lpipe"), "lpipe")
+    site = Site(fresh_id("compute"), "compute")
+    return renamed(replace(flow, sites=(site,), vertices=_moved(flow, site.id), template="lpipe"))
+
+
+def PCC(
+    n: int,
+    partfun: Fun | tuple[Fun, Params],
+    fun: Fun,
+    params: Params,
+    combfun: Fun,
+    combparams: Params = None,
+) -> DataFlow:
+    """Partition, compute in parallel, combine (thesis 3.4.5).
+
+    The partitioning function may come with parameters of its own: ``("hashpart", {"key": "id"})``.
+    """
+    part, part_params = partfun if isinstance(partfun, tuple) else (partfun, None)
+    stages = [partition(n, part, part_params), parallel(n, fun, params), central(combfun, combparams, n)]
+    return renamed(replace(_chained(stages, f"PCC({n})"), template=f"PCC({n}, {_name(part)}, {_name(fun)}, {_name(combfun)})"))
+
+
+def parallelize(fun: str | StreamFunction, params: Params, strategy: str, n: int) -> DataFlow:
+    """The PCC of a function by one of its registered strategies, such as ``window_distribute``."""
+    function = functions.get(fun)
+    chosen = function.strategy(strategy)
+    if chosen is None:
+        raise UnknownName(f"parallel strategy of {function.name!r}", strategy, [s.name for s in function.strategies])
+    if chosen.degrees is not None and n not in chosen.degrees:
+        raise FlowError(f"{strategy} of {function.name!r}", f"degree {n} is not valid; valid: {list(chosen.degrees)}")
+    part_params, comb_params = chosen.resolve(function.bind(params))
+    return PCC(n, (chosen.partition, part_params), function, params, chosen.combine, comb_params)
+
+
+TEMPLATES: Mapping[str, Callable[..., DataFlow]] = {
+    "central": central,
+    "partition": partition,
+    "parallel": parallel,
+    "pipe": pipe,
+    "lpipe": lpipe,
+    "PCC": PCC,
+    "parallelize": parallelize,
+}
+
+
+def build(spec: Any) -> DataFlow:
+    """A data flow from its specification in JSON: a function name, ``{"template": …, "args": […]}``, or a full graph.
+
+    Arguments may themselves be specifications; keyword arguments stand beside ``template``:
+
+    >>> print(build({"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]}).width)
+    1
+    """
+    if isinstance(spec, str):
+        return central(spec)
+    if not isinstance(spec, Mapping):
+        raise FlowError("data flow", f"expected a function name or a mapping with 'template', got {type(spec).__name__}")
+    if "vertices" in spec:
+        return DataFlow.from_json(spec)
+    name = spec.get("template")
+    if name not in TEMPLATES:
+        raise UnknownName("template", str(name), TEMPLATES)
+    args = [_built(value) for value in spec.get("args", [])]
+    kwargs = {key: _built(value) for key, value in spec.items() if key not in ("template", "args")}
+    try:
+        return TEMPLATES[name](*args, **kwargs)
+    except TypeError as error:
+        raise FlowError(f"template {name!r}", str(error).replace("()", "")) from None
+
+
+def _built(value: Any) -> Any:
+    return build(value) if isinstance(value, Mapping) and ("template" in value or "vertices" in value) else value
+
+
+def _name(fun: Any) -> str:
+    return fun if isinstance(fun, str) else fun.template or "flow" if isinstance(fun, DataFlow) else fun.name
+
+
+def _check_degree(n: Any, template: str) -> None:
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise FlowError(template, f"the degree must be a whole number of at least 1, got {n!r}")
+
+
+def _expand(fun: Any, params: Params, arity: int, place: str) -> DataFlow:
+    """A function as a flow of one vertex; a template name applied to ``params``; a flow as it is (algorithm 3)."""
+    if isinstance(fun, DataFlow):
+        if params:
+            raise FlowError(place, "a data flow takes no parameters: give them where it is built")
+        return copied(fun)
+    if isinstance(fun, str) and fun in TEMPLATES:
+        try:
+            args = params if isinstance(params, Sequence) and not isinstance(params, str) else None
+            return copied(TEMPLATES[fun](*args) if args is not None else TEMPLATES[fun](**dict(params or {})))
+        except TypeError as error:
+            raise FlowError(place, f"template {fun!r}: {error}") from None
+    if not isinstance(fun, str | StreamFunction):
+        raise FlowError(place, f"expected a function, a template or a data flow, got {type(fun).__name__}")
+    ref = function_reference(fun)
+    function = fun if isinstance(fun, StreamFunction) else resolve_reference(ref)
+    bound = {name: json_value(value, place) for name, value in function.bind(params, place).items()}
+    _check_arity(function, arity, place)
+    site = Site(fresh_id(_role(function)), _role(function))
+    vertex = Vertex(fresh_id(function.name), ref, bound, tuple(range(arity)), site.id)
+    return DataFlow(arity, (vertex.id,), (vertex,), (site,), f"central({function.name})")
+
+
+def _check_arity(function: StreamFunction, arity: int, place: str) -> None:
+    if function.kind == "combine":
+        raise FlowError(place, f"{function.name!r} combines windows, not streams: it is a parameter of OS-Join")
+    if function.kind != "combining" and arity != 1:
+        raise FlowError(place, f"{function.name!r} is a {function.kind} function of one stream, but gets {arity}")
+
+
+def _role(function: StreamFunction) -> Role:
+    roles: dict[str, Role] = {"partitioning": "partition", "combining": "combine"}
+    return roles.get(function.kind, "compute")
+
+
+def _partition_params(fun: Fun, n: int, i: int, params: Params) -> Params:
+    if isinstance(fun, DataFlow):
+        return None
+    if isinstance(fun, str) and fun in TEMPLATES:
+        return [n, i, *(params or [])]
+    function = functions.get(fun)
+    names = [parameter.name for parameter in function.parameters]
+    if names[:2] != ["n", "i"]:
+        raise FlowError(f"partition({n})", f"{function.name!r} is no partitioning function: its first parameters must be "
+                                           f"'n' and 'i', they are {', '.join(names[:2]) or 'none'}")
+    if params is None or isinstance(params, Mapping):
+        return {"n": n, "i": i, **(params or {})}
+    return [n, i, *(params if isinstance(params, list | tuple) else [params])]
+
+
+def _substituted(value: Any, branch: int) -> Any:
+    """The value with every ``"#"`` replaced by the branch number."""
+    if isinstance(value, str):
+        return branch if value == BRANCH else value
+    if isinstance(value, Mapping):
+        return {key: _substituted(item, branch) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_substituted(item, branch) for item in value]
+    return value
+
+
+def _stages(given: Sequence[Any], place: str) -> list[DataFlow]:
+    stages: list[DataFlow] = []
+    rest = list(given)
+    while rest:
+        fun = rest.pop(0)
+        params = None
+        if rest and not isinstance(rest[0], str | StreamFunction | DataFlow):
+            params = rest.pop(0)
+        arity = stages[-1].width if stages else 1
+        stages.append(_expand(fun, params, arity, f"{place}, stage {len(stages)}"))
+    if len(stages) < 2:
+        raise FlowError(place, f"needs at least two stages, got {len(stages)}")
+    return stages
+
+
+def _chained(stages: Sequence[DataFlow], place: str) -> DataFlow:
+    """Outputs of each stage become the inputs of the next (algorithm 7)."""
+    flow = copied(stages[0])
+    for number, stage in enumerate(stages[1:], 1):
+        if flow.width != stage.arity:
+            raise FlowError(f"{place}, stage {number}", f"takes {stage.arity} streams, but gets {flow.width}")
+        following = copied(stage)
+        outputs = flow.outputs
+        connected = tuple(
+            replace(v, inputs=tuple(s if isinstance(s, str) else outputs[s] for s in v.inputs)) for v in following.vertices
+        )
+        flow = DataFlow(
+            flow.arity, following.outputs, flow.vertices + connected, flow.sites + following.sites, place
+        )
+    return flow
+
+
+def _side_by_side(flows: Sequence[DataFlow], shared: bool = False) -> DataFlow:
+    """Flows beside each other, each with an input of its own, or all sharing input 0."""
+    vertices: list[Vertex] = []
+    sites: list[Site] = []
+    outputs: list[str] = []
+    for number, flow in enumerate(flows):
+        shift = 0 if shared else number
+        vertices += [
+            replace(v, inputs=tuple(s if isinstance(s, str) else s + shift for s in v.inputs)) for v in flow.vertices
+        ]
+        sites += [site for site in flow.sites if site not in sites]
+        outputs += flow.outputs
+    return DataFlow(1 if shared else len(flows), tuple(outputs), tuple(vertices), tuple(sites))
+
+
+def _moved(flow: DataFlow, site: str) -> tuple[Vertex, ...]:
+    return tuple(replace(vertex, site=site) for vertex in flow.vertices)

@@ -1,0 +1,31 @@
+"""What the coordinator asks of every kind of host: start working nodes, tell which died, end them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from gsdm_grid.channels import StreamInterface
+from gsdm_grid.engine import Bootstrap
+
+Live = Mapping[str, StreamInterface]
+
+
+class HostGroup(Protocol):
+    """The hosts of one query, of one kind."""
+
+    def lost(self) -> dict[str, str]:
+        """Nodes whose host died, with the reason; cheap, called often."""
+
+    def stop(self, timeout_s: float) -> None:
+        """Wait until all nodes have ended, then end by force what has not. Safe to call twice."""
+
+
+class HostPool(Protocol):
+    """Starts working nodes on one kind of host. Thread-safe; lives as long as the coordinator."""
+
+    def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> HostGroup:
+        """Start one node per bootstrap; returns at once, the nodes register with the coordinator themselves."""
+
+    def close(self) -> None:
+        """Give back everything the pool acquired for itself."""

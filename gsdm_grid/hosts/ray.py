@@ -1,0 +1,105 @@
+"""Working nodes in Ray actors: routers, splitters, merges. Actors are named after query and site.
+
+Ray places and starts the processes; stream data never rides on actor calls.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from gsdm_grid.engine import Bootstrap, run_node
+from gsdm_grid.hosts.base import Live
+
+NAMESPACE = "gsdm"
+EMBEDDED_CPUS = 64  # logical: actors mostly wait, so more of them than cores may live on one machine
+
+
+class NodeActor:
+    """The actor: runs one working node until it is dropped."""
+
+    def run(self, bootstrap: Bootstrap) -> dict[str, Any]:
+        """Final statistics of the node."""
+        return run_node(bootstrap)
+
+    def pid(self) -> int:
+        """Process id, for tests that kill it."""
+        import os
+
+        return os.getpid()
+
+
+class RayGroup:
+    """Actors of one query."""
+
+    def __init__(self, actors: dict[str, Any], runs: dict[str, Any]) -> None:
+        self._actors = actors
+        self._runs = runs
+
+    def lost(self) -> dict[str, str]:
+        """See `HostGroup`."""
+        import ray
+
+        done, _ = ray.wait(list(self._runs.values()), num_returns=len(self._runs), timeout=0) if self._runs else ([], [])
+        reasons = {}
+        for node, run in self._runs.items():
+            if run in done:
+                try:
+                    ray.get(run)
+                except Exception as error:
+                    reasons[node] = str(error).strip().splitlines()[-1]
+        return reasons
+
+    def stop(self, timeout_s: float) -> None:
+        """See `HostGroup`."""
+        import ray
+
+        if self._runs and ray.is_initialized():
+            ray.wait(list(self._runs.values()), num_returns=len(self._runs), timeout=timeout_s)
+            for actor in self._actors.values():
+                ray.kill(actor)
+        self._runs, self._actors = {}, {}
+
+
+class RayPool:
+    """Starts nodes as Ray actors; connects to the cluster at ``address``, or starts a local Ray, when first needed."""
+
+    def __init__(self, address: str | None = None, dashboard: bool = False) -> None:
+        self._address = address
+        self._dashboard = dashboard
+        self._started = False
+        self._lock = threading.Lock()
+
+    def connect(self) -> None:
+        """Connect now, if not connected yet."""
+        import ray
+
+        with self._lock:
+            if ray.is_initialized():
+                return
+            options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": "ERROR"}
+            if self._address is None:
+                options |= {"num_cpus": EMBEDDED_CPUS, "include_dashboard": self._dashboard}
+            ray.init(address=self._address or "local", **options)
+            self._started = True
+
+    def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> RayGroup:  # noqa: ARG002
+        """See `HostPool`."""
+        import ray
+
+        self.connect()
+        remote = ray.remote(max_concurrency=2, num_cpus=1, max_restarts=0)(NodeActor)
+        actors = {
+            bootstrap.node: remote.options(name=bootstrap.node, namespace=NAMESPACE).remote() for bootstrap in bootstraps
+        }
+        return RayGroup(actors, {b.node: actors[b.node].run.remote(b) for b in bootstraps})
+
+    def close(self) -> None:
+        """See `HostPool`: shuts down only what it started."""
+        import ray
+
+        with self._lock:
+            if self._started:
+                ray.shutdown()
+                self._started = False

@@ -1,0 +1,142 @@
+"""Overlap partitions: round robin for functions over sliding and time windows.
+
+Results are dealt out in chunks; each partition gets the windows that its results need, which overlap with what its
+neighbours get, as separate segments (see ``halo`` in `gsdm_grid.model.physical`). The function then runs unchanged.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gsdm_grid.errors import QueryError
+from gsdm_grid.model import PhysicalWindow, StreamType, seconds
+from gsdm_grid.operators.base import Blocks, StreamOperator
+
+
+class OverlapPartition(StreamOperator):
+    """Partition ``i`` of ``n``. Subclasses say which rows a chunk needs; rows are counted from the stream's start."""
+
+    def __init__(self, stream_type: StreamType, n: int, i: int, chunk: int) -> None:
+        if chunk < 1:
+            raise QueryError(f"overlap partition: chunk must be at least 1, got {chunk}")
+        self.n, self.chunk = n, chunk
+        self._held = PhysicalWindow.empty(stream_type)
+        self._start = 0  # row number of the first held row
+        self._turn = i  # number of the chunk being sent
+        self._sent_to: int | None = None  # row up to which it was sent; None before its first row
+        self._mark = -1
+
+    def first_row(self, chunk: int) -> int:
+        """First row for which this chunk has a result."""
+        raise NotImplementedError
+
+    def end_row(self, chunk: int) -> int:
+        """Row after the last one that this chunk needs."""
+        raise NotImplementedError
+
+    def halo_before(self, row: int) -> int:
+        """Number of held rows before ``row`` that are context for it."""
+        raise NotImplementedError
+
+    def keep_from(self, row: int) -> int:
+        """First row that is still needed when the next result is at ``row``."""
+        raise NotImplementedError
+
+    def push(self, port: int, block: PhysicalWindow) -> Blocks:  # noqa: ARG002
+        """See `StreamOperator`."""
+        self._held = PhysicalWindow.concat([self._held, block]) if len(self._held) else block
+        out: list[PhysicalWindow] = []
+        end = self._start + len(self._held)
+        while (piece := self._next_piece(end)) is not None:
+            out.append(piece)
+        if self._sent_to is None:  # between segments: nothing of ours before our next chunk
+            self._close_segment(out, min(end, self.first_row(self._turn)))
+        self._forget(min(end, self.first_row(self._turn)))
+        return out
+
+    def floor(self, port: int) -> int | None:  # noqa: ARG002
+        """See `StreamOperator`."""
+        return int(self._held.ordinals[0]) if len(self._held) else None
+
+    def _next_piece(self, end: int) -> PhysicalWindow | None:
+        first, stop = self.first_row(self._turn), self.end_row(self._turn)
+        begin = first if self._sent_to is None else self._sent_to
+        if begin >= end:
+            return None
+        halo = None
+        if self._sent_to is None:
+            halo = self.halo_before(first)
+            begin -= halo
+        upto = min(stop, end)
+        piece: PhysicalWindow = self._held[begin - self._start : upto - self._start]
+        self._sent_to = upto
+        if upto == stop:
+            self._turn += self.n
+            self._sent_to = None
+        return piece.stamped(halo=halo)
+
+    def _close_segment(self, out: list[PhysicalWindow], upto: int) -> None:
+        if upto > self._start:
+            mark = int(self._held.ordinals[upto - 1 - self._start])
+            if mark > self._mark:
+                self._mark = mark
+                out.append(PhysicalWindow.empty(self._held.type, mark, 0))
+
+    def _forget(self, row: int) -> None:
+        keep = max(self._start, self.keep_from(row))
+        self._held = self._held[keep - self._start :]
+        self._start = keep
+
+
+class SlidingOverlap(OverlapPartition):
+    """For ``sliding_window(s, size, step)``: result k needs the rows from k·step to k·step + size."""
+
+    def __init__(self, stream_type: StreamType, n: int, i: int, size: int, step: int | None, chunk: int) -> None:
+        super().__init__(stream_type, n, i, chunk)
+        self.size, self.step = size, step or size
+
+    def first_row(self, chunk: int) -> int:
+        """See `OverlapPartition`."""
+        return chunk * self.chunk * self.step
+
+    def end_row(self, chunk: int) -> int:
+        """See `OverlapPartition`."""
+        return self.first_row(chunk) + (self.chunk - 1) * self.step + self.size
+
+    def halo_before(self, row: int) -> int:  # noqa: ARG002
+        """See `OverlapPartition`: sliding windows look ahead, not back."""
+        return 0
+
+    def keep_from(self, row: int) -> int:
+        """See `OverlapPartition`."""
+        return row
+
+
+class TimeOverlap(OverlapPartition):
+    """For ``time_window(s, span)``: the result at a row needs the rows of the span before it."""
+
+    def __init__(self, stream_type: StreamType, n: int, i: int, span_s: float, chunk: int) -> None:
+        super().__init__(stream_type, n, i, chunk)
+        self.span_ns = seconds(span_s)
+
+    def first_row(self, chunk: int) -> int:
+        """See `OverlapPartition`."""
+        return chunk * self.chunk
+
+    def end_row(self, chunk: int) -> int:
+        """See `OverlapPartition`."""
+        return (chunk + 1) * self.chunk
+
+    def halo_before(self, row: int) -> int:
+        """See `OverlapPartition`."""
+        return row - self._since(row)
+
+    def keep_from(self, row: int) -> int:
+        """See `OverlapPartition`: rows of the span before the last row known."""
+        at = min(row, self._start + len(self._held) - 1)
+        return self._since(at) if at >= self._start else self._start
+
+    def _since(self, row: int) -> int:
+        times = self._held.ts
+        at = row - self._start
+        return self._start + int(np.searchsorted(times[:at], times[at] - self.span_ns, side="left"))

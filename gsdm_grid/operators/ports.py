@@ -1,0 +1,191 @@
+"""Ordered input ports: what S-Merge and OS-Join share.
+
+Each port delivers rows with rising keys (ordinals, or timestamps). A port has *passed* a key when nothing at or
+below it can still come; what all ports have passed is decided and can be worked on. A port that holds the others up
+for longer than the time-out is left behind until it delivers again: the gap is recorded, late rows are counted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsdm_grid.model import PhysicalWindow, as_array
+from gsdm_grid.operators.base import Blocks, StreamOperator
+
+NEVER = np.iinfo(np.int64).min
+ALWAYS = np.iinfo(np.int64).max
+GAPS_KEPT = 100
+
+
+class Port:
+    """Rows of one input that wait to be decided."""
+
+    __slots__ = ("closed", "keys", "left_behind", "passed", "rows", "waited_for_since")
+
+    def __init__(self) -> None:
+        self.rows: PhysicalWindow | None = None
+        self.keys: NDArray[np.int64] = np.empty(0, np.int64)
+        self.passed: int = NEVER
+        self.closed = False
+        self.left_behind = False
+        self.waited_for_since: float | None = None
+
+    @property
+    def bound(self) -> int:
+        """Key that this port has passed; a closed or left-behind port holds nothing up."""
+        return ALWAYS if self.closed or self.left_behind else self.passed
+
+    def take(self, count: int) -> PhysicalWindow | None:
+        """Remove the first rows."""
+        if self.rows is None or count == 0:
+            return None
+        taken: PhysicalWindow = self.rows if count == len(self.rows) else self.rows[:count]
+        rest = None if count == len(self.rows) else self.rows[count:]
+        self.rows, self.keys = rest, self.keys[count:]
+        return taken
+
+
+class OrderedPorts(StreamOperator):
+    """Base of combining operators; subclasses say in `decide` what becomes of decided rows.
+
+    ``joins`` says that rows of different ports with equal keys belong together; otherwise the lower port goes first.
+    """
+
+    joins: ClassVar[bool] = False
+
+    def __init__(self, ports: int, order: str, timeout_s: float | None) -> None:
+        self.ports = [Port() for _ in range(ports)]
+        self.by_ordinal = order == "ordinal"
+        self.timeout_s = timeout_s
+        self.late = 0
+        self.gap_count = 0
+        self.gaps: deque[dict[str, int]] = deque(maxlen=GAPS_KEPT)
+        self._done = NEVER  # greatest key that has been decided
+        self._mark = -1
+
+    def decide(self, pieces: list[PhysicalWindow | None]) -> PhysicalWindow | None:
+        """Make a result of the decided rows of each port (None where a port has none)."""
+        raise NotImplementedError
+
+    def wants(self, port: int) -> bool:
+        """See `StreamOperator`: one block at a time, so memory stays bounded by the slowest port."""
+        return self.ports[port].rows is None
+
+    def push(self, port: int, block: PhysicalWindow) -> Blocks:
+        """See `StreamOperator`."""
+        at = self.ports[port]
+        keys = as_array(block.ordinals) if self.by_ordinal else block.ts
+        threshold = max(self._done, at.passed if not self.by_ordinal else NEVER)
+        if len(keys) and (keys[0] < threshold or (len(keys) > 1 and (np.diff(keys) < 0).any())):
+            block, keys = self._without_late(block, keys, threshold)
+        if len(keys):
+            if at.left_behind:
+                self._close_gap(port, int(keys[0]))
+            joined = block if at.rows is None else PhysicalWindow.concat([at.rows, block])
+            at.rows = joined
+            at.keys = keys if len(at.keys) == 0 else np.concatenate([at.keys, keys])
+            at.passed = max(at.passed, int(keys[-1]))
+        if self.by_ordinal and block.mark >= 0:
+            at.passed = max(at.passed, block.mark)
+        at.waited_for_since = None
+        at.left_behind = at.left_behind and not len(keys)
+        return self._release()
+
+    def close(self, port: int) -> Blocks:
+        """See `StreamOperator`."""
+        self.ports[port].closed = True
+        return self._release()
+
+    def resume(self) -> None:
+        """See `StreamOperator`."""
+        for port in self.ports:
+            port.waited_for_since = None
+
+    def tick(self, now_s: float) -> Blocks:
+        """See `StreamOperator`: starts waiting for ports that hold up others, gives up after the time-out."""
+        if self.timeout_s is None:
+            return ()
+        gave_up = False
+        for number, port in enumerate(self.ports):
+            holds_up = port.bound != ALWAYS and port.rows is None and any(
+                len(other.keys) and other.keys[0] > port.passed for other in self.ports
+            )
+            if not holds_up:
+                port.waited_for_since = None
+            elif port.waited_for_since is None:
+                port.waited_for_since = now_s
+            elif now_s - port.waited_for_since >= self.timeout_s:
+                port.left_behind = gave_up = True
+                port.waited_for_since = None
+                self.gap_count += 1
+                self.gaps.append({"input": number, "after": port.passed if port.passed != NEVER else -1})
+        return self._release() if gave_up else ()
+
+    def deadline_s(self) -> float | None:
+        """See `StreamOperator`."""
+        if self.timeout_s is None:
+            return None
+        waiting = [port.waited_for_since for port in self.ports if port.waited_for_since is not None]
+        return min(waiting) + self.timeout_s if waiting else None
+
+    def floor(self, port: int) -> int | None:
+        """See `StreamOperator`."""
+        rows = self.ports[port].rows
+        return None if rows is None else int(rows.ordinals[0])
+
+    def statistics(self) -> dict[str, Any]:
+        """See `StreamOperator`."""
+        return {"late": self.late, "gaps": self.gap_count, "gap_list": list(self.gaps)}
+
+    def _without_late(
+        self, block: PhysicalWindow, keys: NDArray[np.int64], threshold: int
+    ) -> tuple[PhysicalWindow, NDArray[np.int64]]:
+        """Drop what would make the result go back, and count it."""
+        highest = np.maximum.accumulate(keys)
+        keep = (keys >= threshold) & (keys >= highest)
+        self.late += int(len(keys) - keep.sum())
+        return block.select(keep).stamped(mark=block.mark), keys[keep]
+
+    def _close_gap(self, port: int, key: int) -> None:
+        for gap in reversed(self.gaps):
+            if gap["input"] == port and "until" not in gap:
+                gap["until"] = key
+                return
+
+    def _release(self) -> Blocks:
+        """Hand the rows that all ports have passed to `decide`."""
+        bound = min(port.bound for port in self.ports)
+        if bound == NEVER:
+            return ()
+        last = next(number for number, port in enumerate(self.ports) if port.bound == bound)
+        pieces: list[PhysicalWindow | None] = []
+        for number, port in enumerate(self.ports):
+            side = "right" if number <= last or self.joins else "left"
+            count = len(port.keys) if bound == ALWAYS else int(np.searchsorted(port.keys, bound, side))  # type: ignore[call-overload]
+            if count:
+                self._done = max(self._done, int(port.keys[count - 1]))
+            pieces.append(port.take(count))
+        waiting = min((int(port.keys[0]) for port in self.ports if len(port.keys)), default=ALWAYS)
+        mark = min(bound, waiting - 1) if bound != ALWAYS else self._done
+        result = self.decide(pieces) if any(piece is not None for piece in pieces) else None
+        return self._marked(result, mark)
+
+    def _marked(self, result: PhysicalWindow | None, mark: int) -> Blocks:
+        if result is not None and len(result):
+            if self.by_ordinal:
+                self._mark = max(self._mark, mark)
+                return (result.stamped(mark=self._mark),)
+            return (result,)
+        if self.by_ordinal and mark > self._mark:
+            self._mark = mark
+            return (PhysicalWindow.empty(self.output_type, mark),)
+        return ()
+
+    @property
+    def output_type(self) -> Any:
+        """Type of the result."""
+        raise NotImplementedError

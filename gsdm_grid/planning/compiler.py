@@ -1,0 +1,204 @@
+"""The compiler: from a data flow and its input and result streams to a plan (thesis algorithms 9 and 10).
+
+Level by level it derives the type of each vertex's result, groups the consumers by site, and connects them: by a
+memory stream inside a site, by a channel between sites. It also follows how streams are split and put together
+again, because that decides how a merge orders its inputs:
+
+* Every source numbers its windows; functions keep the numbers (ordinals).
+* Streams that descend from one numbering are merged by ordinal, which restores the order of the central plan.
+* Streams from different sources are merged by timestamp, and the result is numbered anew.
+* A stream that is about to be partitioned is numbered anew if a function has come since it was numbered (one that
+  returns several windows for one gives them all the same ordinal), unless it is itself a part of something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gsdm_grid.errors import FlowError, GsdmError, SchemaError
+from gsdm_grid.flow import DataFlow, Vertex
+from gsdm_grid.model import StreamType
+from gsdm_grid.planning.placement import THREADS, PlacementPolicy, place
+from gsdm_grid.planning.plan import Order, Plan, PlanOperator, PlanSite, PlanStream, StreamSpec
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Where the ordinals of a stream come from, and which splits it is still a part of."""
+
+    numbering: str
+    splits: tuple[tuple[str, int], ...] = ()
+    fresh: bool = True
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """What is known of a vertex once it has been compiled."""
+
+    type: StreamType
+    lineage: Lineage
+    order: Order
+    renumber: bool
+
+
+def compile_flow(
+    query: str,
+    flow: DataFlow,
+    inputs: Sequence[StreamSpec],
+    outputs: Sequence[StreamSpec],
+    policy: PlacementPolicy = THREADS,
+) -> Plan:
+    """Compile a data flow into a plan, or say which vertex does not fit and why."""
+    _check_streams(flow, inputs, outputs)
+    placed = place(flow, inputs, outputs, policy)
+    flow = placed.flow
+    compiled: dict[str, _Compiled] = {}
+    for vertex in sorted(flow.vertices, key=lambda v: flow.levels[v.id]):
+        compiled[vertex.id] = _compile_vertex(vertex, flow, inputs, compiled)
+    streams, reads, writes = _connect(flow, inputs, outputs, compiled)
+    sites = []
+    for site in flow.sites:
+        members = sorted((v for v in flow.vertices if v.site == site.id), key=lambda v: flow.levels[v.id])
+        operators = tuple(
+            PlanOperator(
+                v.id, v.function, _params(v, flow, inputs, compiled), tuple(reads[v.id]), tuple(writes[v.id]),
+                compiled[v.id].type, flow.levels[v.id], compiled[v.id].order, compiled[v.id].renumber,
+            )
+            for v in members
+        )
+        sites.append(PlanSite(site.id, site.role, placed.hosts[site.id], operators))
+    return Plan(query, tuple(sites), tuple(streams))
+
+
+def _check_streams(flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequence[StreamSpec]) -> None:
+    if len(inputs) != flow.arity:
+        raise FlowError("query", f"the data flow takes {flow.arity} input streams, got {len(inputs)}")
+    if not outputs:
+        raise FlowError("query", "needs at least one result stream")
+    if flow.width > 1 and len(outputs) != flow.width:
+        raise FlowError("query", f"the data flow has {flow.width} output streams, got {len(outputs)} result streams")
+    names = [stream.name for stream in (*inputs, *outputs)]
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is not None:
+        raise FlowError("query", f"stream name {double!r} is used twice")
+    for stream in inputs:
+        if stream.type is None:
+            raise FlowError("query", f"input stream {stream.name!r} needs a stream type")
+
+
+def _compile_vertex(
+    vertex: Vertex, flow: DataFlow, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]
+) -> _Compiled:
+    types = _input_types(vertex, inputs, compiled)
+    lineages = _input_lineages(vertex, inputs, compiled)
+    try:
+        result = vertex.resolved.result_type(types, vertex.params)
+    except SchemaError as error:
+        raise FlowError(f"vertex {vertex.id!r}", str(error)) from error
+    except GsdmError as error:
+        raise FlowError(f"vertex {vertex.id!r}", str(error)) from error
+    order: Order = "ordinal"
+    renumber = False
+    first = lineages[0]
+    if vertex.resolved.kind == "combining":
+        if all(lineage.numbering == first.numbering for lineage in lineages):
+            lineage = Lineage(first.numbering, _common([item.splits for item in lineages])[:-1], False)
+        else:
+            order, renumber = "time", True
+            lineage = Lineage(vertex.id)
+    elif vertex.resolved.kind == "partitioning":
+        degree = int(vertex.params.get("n", 1)) if vertex.function_name == "RRpart" else 1
+        lineage = Lineage(first.numbering, (*first.splits, (_split_id(vertex), degree)), first.fresh)
+    else:
+        lineage = Lineage(first.numbering, first.splits, first.fresh and vertex.function_name == "identity")
+    partitioned = any(consumer.resolved.kind == "partitioning" for consumer in flow.consumers(vertex.id))
+    if partitioned and not lineage.splits and not lineage.fresh:
+        renumber = True
+        lineage = Lineage(vertex.id)
+    return _Compiled(result, lineage, order, renumber)
+
+
+def _split_id(vertex: Vertex) -> str:
+    """Partitioning vertices that share a site and an input are parts of one split."""
+    return f"{vertex.site}:{vertex.inputs[0]}"
+
+
+def _common(stacks: Sequence[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, int], ...]:
+    common = []
+    for levels in zip(*stacks, strict=False):
+        if any(level[0] != levels[0][0] for level in levels):
+            break
+        common.append(levels[0])
+    return tuple(common)
+
+
+def _input_types(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]) -> list[StreamType]:
+    types = []
+    for source in vertex.inputs:
+        given = compiled[source].type if isinstance(source, str) else inputs[source].type
+        assert given is not None
+        types.append(given)
+    return types
+
+
+def _input_lineages(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]) -> list[Lineage]:
+    return [
+        compiled[source].lineage if isinstance(source, str) else Lineage(f"in:{inputs[source].name}")
+        for source in vertex.inputs
+    ]
+
+
+def _params(
+    vertex: Vertex, flow: DataFlow, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]
+) -> dict[str, object]:
+    """The vertex's parameters; nested round robin must count by the distance its ordinals already have."""
+    params = dict(vertex.params)
+    if vertex.function_name == "RRpart" and params.get("stride", 1) == 1:
+        stride = 1
+        for _, degree in _input_lineages(vertex, inputs, compiled)[0].splits:
+            stride *= degree
+        params["stride"] = stride
+    return params
+
+
+def _connect(
+    flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]
+) -> tuple[list[PlanStream], dict[str, list[str]], dict[str, list[str]]]:
+    """Streams for all arcs; for each vertex, names of the streams it reads (by input number) and writes."""
+    streams: list[PlanStream] = []
+    reads: dict[str, list[str]] = {v.id: ["?"] * len(v.inputs) for v in flow.vertices}
+    writes: dict[str, list[str]] = {v.id: [] for v in flow.vertices}
+
+    def bind(name: str, source: int | str, readers: Sequence[Vertex]) -> None:
+        for reader in readers:
+            for port, given in enumerate(reader.inputs):
+                if given == source:
+                    reads[reader.id][port] = name
+
+    for number, spec in enumerate(inputs):
+        readers = flow.readers(number)
+        if not readers:
+            raise FlowError("query", f"nothing reads input stream {spec.name!r}")
+        assert spec.type is not None
+        streams.append(PlanStream(spec.name, "source", spec.type, None, readers[0].site, spec.interface,
+                                  dict(spec.options), spec.live))
+        bind(spec.name, number, readers)
+    for vertex in flow.vertices:
+        consumers = flow.consumers(vertex.id)
+        for site in dict.fromkeys(consumer.site for consumer in consumers):
+            name = f"{vertex.id}→{site}"
+            kind = "memory" if site == vertex.site else "channel"
+            streams.append(PlanStream(name, kind, compiled[vertex.id].type, vertex.site, site))  # type: ignore[arg-type]
+            writes[vertex.id].append(name)
+            bind(name, vertex.id, [consumer for consumer in consumers if consumer.site == site])
+    for number, spec in enumerate(outputs):
+        vertex = flow.by_id[flow.outputs[number if len(flow.outputs) > 1 else 0]]
+        result = compiled[vertex.id].type
+        if spec.type is not None and not result.is_under(spec.type):
+            raise FlowError(f"vertex {vertex.id!r}", f"its result is of type {result.name!r}, but result stream "
+                                                     f"{spec.name!r} takes {spec.type.name!r}")
+        streams.append(PlanStream(spec.name, "sink", result, vertex.site, None, spec.interface,
+                                  dict(spec.options), spec.live))
+        writes[vertex.id].append(spec.name)
+    return streams, reads, writes

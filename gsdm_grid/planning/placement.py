@@ -1,0 +1,98 @@
+"""Placement: which kind of host runs each logical site, and the relays that this makes necessary.
+
+Compute sites run as Spark tasks, partition and combine sites as Ray actors. Source and result streams are opened
+where their interface can live: never inside a Spark task, which Spark may start again elsewhere, and for interfaces
+over live objects (iterables, callbacks, results in memory) only in the process that made them. Where a stream cannot be
+opened at the site that needs it, a relay site is put in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gsdm_grid.flow import DataFlow, Role, Site, Vertex, function_reference
+from gsdm_grid.planning.plan import HostKind, StreamSpec
+
+
+@dataclass(frozen=True)
+class PlacementPolicy:
+    """Host kind by role. ``local`` stands for the process that owns the query's live objects."""
+
+    name: str
+    hosts: Mapping[Role, HostKind]
+
+    def host(self, role: Role) -> HostKind:
+        """Host kind for sites of this role."""
+        return self.hosts[role]
+
+    @property
+    def local(self) -> HostKind:
+        """Host kind that lives in this process."""
+        return "thread" if set(self.hosts.values()) == {"thread"} else "local"
+
+
+THREADS = PlacementPolicy("threads", dict.fromkeys(("source", "partition", "compute", "combine", "sink"), "thread"))
+GRID = PlacementPolicy(
+    "grid", {"source": "ray", "partition": "ray", "compute": "spark", "combine": "ray", "sink": "ray"}
+)
+RAY = PlacementPolicy("ray", dict.fromkeys(("source", "partition", "compute", "combine", "sink"), "ray"))
+SPARK = PlacementPolicy(
+    "spark", {"source": "local", "partition": "spark", "compute": "spark", "combine": "spark", "sink": "local"}
+)
+POLICIES = {policy.name: policy for policy in (THREADS, GRID, RAY, SPARK)}
+
+
+@dataclass(frozen=True)
+class PlacedFlow:
+    """A data flow with relays, and the host kind of each of its sites."""
+
+    flow: DataFlow
+    hosts: Mapping[str, HostKind]
+
+
+def place(
+    flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequence[StreamSpec], policy: PlacementPolicy
+) -> PlacedFlow:
+    """Choose hosts and insert the relays that the streams' interfaces need."""
+    hosts = {site.id: policy.host(site.role) for site in flow.sites}
+    sites, vertices = list(flow.sites), list(flow.vertices)
+
+    def can_open(stream: StreamSpec, site_ids: set[str]) -> bool:
+        if len(site_ids) != 1:
+            return False
+        host = hosts[next(iter(site_ids))]
+        return host != "spark" and (not stream.live or host == policy.local)
+
+    def add_site(role: Role, number: int, live: bool) -> str:
+        site = Site(f"{role}.{number}", role)
+        sites.append(site)
+        hosts[site.id] = policy.local if live else policy.host(role)
+        return site.id
+
+    for number, stream in enumerate(inputs):
+        if can_open(stream, {vertex.site for vertex in vertices if number in vertex.inputs}):
+            continue
+        relay = _relay(f"source.{number}", number, add_site("source", number, stream.live))
+        vertices = [_reading(vertex, number, relay.id) for vertex in vertices]
+        vertices.insert(0, relay)
+
+    ends = list(flow.outputs) if flow.width > 1 or len(outputs) == 1 else list(flow.outputs) * len(outputs)
+    by_id = {vertex.id: vertex for vertex in vertices}
+    for number, stream in enumerate(outputs):
+        if can_open(stream, {by_id[ends[number]].site}):
+            continue
+        relay = _relay(f"sink.{number}", ends[number], add_site("sink", number, stream.live))
+        vertices.append(relay)
+        ends[number] = relay.id
+    return PlacedFlow(DataFlow(flow.arity, tuple(ends), tuple(vertices), tuple(sites), flow.template).checked(), hosts)
+
+
+def _relay(vertex_id: str, source: int | str, site: str) -> Vertex:
+    return Vertex(vertex_id, function_reference("identity"), {}, (source,), site)
+
+
+def _reading(vertex: Vertex, stream: int, relay: str) -> Vertex:
+    return replace(vertex, inputs=tuple(relay if source == stream else source for source in vertex.inputs))
+
+

@@ -1,0 +1,147 @@
+"""The plan: a compiled data flow, as plain data that round-trips through JSON.
+
+A plan says for each site which host kind runs it, which operators it executes and which streams connect them.
+It holds no addresses: those are found when working nodes register (see `gsdm_grid.coordination`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gsdm_grid.flow import Role
+from gsdm_grid.model import StreamType
+
+HostKind = Literal["thread", "ray", "spark", "local"]
+StreamKind = Literal["source", "memory", "channel", "sink"]
+Order = Literal["ordinal", "time"]
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """An input or result stream of a query: its type, interface and the interface's options.
+
+    Options of interfaces that hold live objects are not in the plan: ``live`` names where the process keeps them.
+    """
+
+    name: str
+    interface: str
+    type: StreamType | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    live: bool = False
+
+
+@dataclass(frozen=True)
+class PlanStream:
+    """A stream between operators, or between an operator and the world."""
+
+    name: str
+    kind: StreamKind
+    type: StreamType
+    from_site: str | None = None
+    to_site: str | None = None
+    interface: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    live: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {**vars(self), "type": self.type.to_json(), "options": dict(self.options)}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> PlanStream:
+        """Inverse of `to_json`."""
+        return PlanStream(**{**data, "type": StreamType.from_json(data["type"])})
+
+
+@dataclass(frozen=True)
+class PlanOperator:
+    """A function bound to its input and result streams.
+
+    ``order`` is how a combining operator orders its inputs; ``renumber`` gives the results new ordinals.
+    """
+
+    id: str
+    function: Mapping[str, str]
+    params: Mapping[str, Any]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    output_type: StreamType
+    level: int
+    order: Order = "ordinal"
+    renumber: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            **vars(self), "inputs": list(self.inputs), "outputs": list(self.outputs),
+            "output_type": self.output_type.to_json(), "function": dict(self.function), "params": dict(self.params),
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> PlanOperator:
+        """Inverse of `to_json`."""
+        return PlanOperator(**{
+            **data, "inputs": tuple(data["inputs"]), "outputs": tuple(data["outputs"]),
+            "output_type": StreamType.from_json(data["output_type"]),
+        })
+
+
+@dataclass(frozen=True)
+class PlanSite:
+    """A logical site with its host kind and its operators, in the order of their levels."""
+
+    id: str
+    role: Role
+    host: HostKind
+    operators: tuple[PlanOperator, ...]
+
+    @property
+    def level(self) -> int:
+        """Highest level of its operators: sites are activated from the highest to the lowest."""
+        return max(operator.level for operator in self.operators)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A compiled query."""
+
+    query: str
+    sites: tuple[PlanSite, ...]
+    streams: tuple[PlanStream, ...]
+
+    def stream(self, name: str) -> PlanStream:
+        """The stream of this name."""
+        return next(stream for stream in self.streams if stream.name == name)
+
+    def site(self, site_id: str) -> PlanSite:
+        """The site of this id."""
+        return next(site for site in self.sites if site.id == site_id)
+
+    def streams_of(self, site_id: str) -> list[PlanStream]:
+        """Streams that begin or end at this site."""
+        return [stream for stream in self.streams if site_id in (stream.from_site, stream.to_site)]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "query": self.query,
+            "sites": [
+                {"id": s.id, "role": s.role, "host": s.host, "operators": [o.to_json() for o in s.operators]}
+                for s in self.sites
+            ],
+            "streams": [stream.to_json() for stream in self.streams],
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Plan:
+        """Inverse of `to_json`."""
+        return Plan(
+            data["query"],
+            tuple(
+                PlanSite(s["id"], s["role"], s["host"], tuple(PlanOperator.from_json(o) for o in s["operators"]))
+                for s in data["sites"]
+            ),
+            tuple(PlanStream.from_json(stream) for stream in data["streams"]),
+        )
