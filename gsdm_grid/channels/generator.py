@@ -25,7 +25,7 @@ T = TypeVar("T")
 class GeneratorSource(StreamInterface):
     """Reads the iterator that a function returns. Going back means calling the function again."""
 
-    replayable: ClassVar[bool] = True
+    replayable: bool = True
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)
@@ -33,7 +33,7 @@ class GeneratorSource(StreamInterface):
         self._params = dict(options.get("params") or {})
         self._rate = positive("generator", options, "rate")
         if not options.get("replayable", True):
-            self.replayable = False  # type: ignore[misc]  # the function's author knows
+            self.replayable = False  # the function's author knows
         self._feed: WindowFeed | None = None
         self._pacer: Pacer | None = None
 
@@ -75,9 +75,7 @@ class GeneratorSource(StreamInterface):
         except (EndOfStream, GsdmError):
             raise
         except Exception as error:
-            raise FunctionError(
-                "generator", _name(self._function), repr(error), traceback.format_exc()
-            ) from error
+            raise FunctionError("generator", _name(self._function), repr(error), traceback.format_exc()) from error
 
     def _call(self) -> Iterable[Any]:
         made = self._function(**self._params)
@@ -98,13 +96,10 @@ def _load(function: Any) -> Callable[..., Any]:
             for attribute in path.split("."):
                 found = getattr(found, attribute)
         except (ImportError, AttributeError, ValueError) as error:
-            raise QueryError(
-                f"interface 'generator': function {function!r} cannot be loaded: {error}"
-            ) from error
+            raise QueryError(f"interface 'generator': function {function!r} cannot be loaded: {error}") from error
     if not callable(found):
         raise QueryError(
-            "interface 'generator' needs option 'function', a callable or 'package.module:callable'; "
-            f"got {function!r}"
+            f"interface 'generator' needs option 'function', a callable or 'package.module:callable'; got {function!r}"
         )
     made: Callable[..., Any] = found
     return made

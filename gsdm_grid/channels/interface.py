@@ -36,11 +36,15 @@ class StreamInterface:
 
     Class attributes say what the engine may assume:
     ``local``: it holds live objects of the process that made it, so it cannot move to another one.
-    ``replayable``: ``seek`` works, so after a crash the stream can be read again from any ordinal.
+    ``replayable``: ``seek`` works, so after a crash the stream can be read again from any ordinal (an instance may know
+    better than its class).
+    ``source_option`` and ``sink_option``: the option that says from where, or to where.
     """
 
     local: ClassVar[bool] = False
-    replayable: ClassVar[bool] = False
+    replayable: bool = False
+    source_option: ClassVar[str] = "address"
+    sink_option: ClassVar[str] = "address"
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         self.stream_type = stream_type
@@ -51,14 +55,14 @@ class StreamInterface:
         """Prepare for reading or writing. Called once per activation; after ``close`` it may be called again."""
         self.context = context
 
-    def next(self, limit: int) -> PhysicalWindow | None:
+    def next(self, limit: int) -> PhysicalWindow | None:  # noqa: ARG002
         """At most ``limit`` windows, or None if there are none just now. Must not block; `EndOfStream` at the end.
 
         A source that got windows later, in a thread of its own, calls ``context.wake()``.
         """
         raise QueryError(f"stream interface {type(self).__name__!r} cannot be read from")
 
-    def seek(self, ordinal: int) -> None:
+    def seek(self, ordinal: int) -> None:  # noqa: ARG002
         """Go on reading at this place, counted in windows from the start. Only if ``replayable``."""
         raise QueryError(f"stream interface {type(self).__name__!r} cannot go back")
 
@@ -66,7 +70,7 @@ class StreamInterface:
         """Whether a sink can take another block now. One that could not calls ``context.wake()`` once it can."""
         return True
 
-    def insert(self, block: PhysicalWindow) -> None:
+    def insert(self, block: PhysicalWindow) -> None:  # noqa: ARG002
         """Take a block of windows, in order. Must not block for long: see ``ready``."""
         raise QueryError(f"stream interface {type(self).__name__!r} cannot be written to")
 

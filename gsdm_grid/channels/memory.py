@@ -79,8 +79,7 @@ class WindowFeed:
         if isinstance(item, tuple):
             return self._type.window(*item)
         raise QueryError(
-            f"interface {self._interface!r}: expected windows, blocks, mappings or tuples, "
-            f"got {type(item).__name__}"
+            f"interface {self._interface!r}: expected windows, blocks, mappings or tuples, got {type(item).__name__}"
         )
 
 
@@ -103,12 +102,10 @@ class MemorySource(StreamInterface):
         super().__init__(stream_type, options)
         items = options.get("items")
         if not isinstance(items, Iterable):
-            raise QueryError(
-                f"interface 'memory' needs option 'items', an iterable of windows; got {items!r}"
-            )
+            raise QueryError(f"interface 'memory' needs option 'items', an iterable of windows; got {items!r}")
         self._items = items
         self._feed = WindowFeed("memory", stream_type, items)
-        self.replayable = not isinstance(items, Iterator)  # type: ignore[misc]  # differs from object to object
+        self.replayable = not isinstance(items, Iterator)  # differs from object to object
 
     def next(self, limit: int) -> PhysicalWindow | None:
         """See `StreamInterface`. Single windows are packed together, up to the limit."""
@@ -117,17 +114,13 @@ class MemorySource(StreamInterface):
     def seek(self, ordinal: int) -> None:
         """See `StreamInterface`; only where ``items`` can be iterated over again."""
         if not self.replayable:
-            raise QueryError(
-                "interface 'memory' cannot go back in an iterator: give a list, or interface 'generator'"
-            )
+            raise QueryError("interface 'memory' cannot go back in an iterator: give a list, or interface 'generator'")
         self._feed = WindowFeed("memory", self.stream_type, self._items)
         self._feed.skip(ordinal, self.context.clock)
 
 
 class MemorySink(StreamInterface):
-    """Keeps the result for iteration. Option ``blocks``: how many physical windows may wait before it says
-    stop.
-    """
+    """Keeps the result for iteration. Option ``blocks``: how many physical windows may wait before it says stop."""
 
     local: ClassVar[bool] = True
 
@@ -153,9 +146,7 @@ class MemorySink(StreamInterface):
         self.queue.put(None)
 
     def take(self, timeout_s: float | None = None) -> PhysicalWindow | None:
-        """The next block, None at the end of the stream; `queue.Empty` after the time-out. For the reader's
-        thread.
-        """
+        """The next block, None at the end of the stream; `queue.Empty` after the time-out. For the reader's thread."""
         block = self.queue.get(timeout=timeout_s)
         self.context.wake()
         return block
@@ -184,9 +175,7 @@ class NullSink(StreamInterface):
 
 
 class LatencySink(StreamInterface):
-    """Measures the time from each window's timestamp (wall-clock nanoseconds at the source) to its
-    arrival.
-    """
+    """Measures the time from each window's timestamp (wall-clock nanoseconds at the source) to its arrival."""
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)

@@ -60,9 +60,7 @@ class OverloadBuffer:
 
     @staticmethod
     def from_options(options: Mapping[str, Any], policy: str) -> OverloadBuffer:
-        """By the options ``overload`` (the policy), ``buffer_bytes``, ``buffer_blocks`` and
-        ``sample_every``.
-        """
+        """By the options ``overload`` (the policy), ``buffer_bytes``, ``buffer_blocks`` and ``sample_every``."""
         return OverloadBuffer(
             str(options.get("overload", policy)),
             int(options.get("buffer_bytes", 64 << 20)),
@@ -76,9 +74,7 @@ class OverloadBuffer:
             self._open, self._wake, self._error = True, wake, None
 
     def put(self, block: PhysicalWindow) -> bool:
-        """Add a block, waiting only under policy ``block``. False if the buffer is closed, and the block
-        dropped.
-        """
+        """Add a block, waiting only under policy ``block``. False if the buffer is closed, and the block dropped."""
         with self._changed:
             self._counts["received"] += len(block)
             if self.policy == "block":

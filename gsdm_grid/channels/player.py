@@ -41,7 +41,8 @@ class Pacer:
         self._started_s = context.clock.monotonic_s()
         self._released = 0
         self._first_ts: int | None = None
-        self._timer: threading.Timer | None = None
+        self._timers: list[threading.Timer] = []
+        self._armed = False
 
     def allowed(self, limit: int) -> int:
         """How many of the next ``limit`` windows are due at the rate; if none is, a wake-up is arranged."""
@@ -72,17 +73,24 @@ class Pacer:
 
     def close(self) -> None:
         """Cancel the wake-up. Safe to call twice."""
-        timer, self._timer = self._timer, None
-        if timer is not None:
+        timers, self._timers = self._timers, []
+        for timer in timers:
             timer.cancel()
             timer.join()
 
     def _wake_in(self, delay_s: float) -> None:
-        if self._timer is not None and self._timer.is_alive():
+        if self._armed:
             return
-        self._timer = threading.Timer(max(delay_s, 0.0002), self._context.wake)
-        self._timer.daemon = True
-        self._timer.start()
+        self._armed = True
+        timer = threading.Timer(max(delay_s, 0.0002), self._fire)
+        timer.daemon = True
+        # A timer that has fired may still be on its way out of ``wake``.
+        self._timers = [*(other for other in self._timers if other.is_alive()), timer]
+        timer.start()
+
+    def _fire(self) -> None:
+        self._armed = False
+        self._context.wake()
 
 
 class Recording(Protocol):
@@ -103,15 +111,15 @@ class Recording(Protocol):
 class RecordedSource(StreamInterface):
     """Base of the sources that replay recordings. Reopened, it goes on where it was."""
 
-    replayable: ClassVar[bool] = True
+    source_option: ClassVar[str] = "path"
+
+    replayable: bool = True
     interface_name: ClassVar[str] = "player"
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)
         if not isinstance(options.get("path"), str | Path):
-            raise QueryError(
-                f"interface {self.interface_name!r} needs option 'path'; got {options.get('path')!r}"
-            )
+            raise QueryError(f"interface {self.interface_name!r} needs option 'path'; got {options.get('path')!r}")
         self.path = Path(options["path"])
         repeat = options.get("repeat", 1)
         if repeat != "forever" and not (isinstance(repeat, int) and repeat >= 1):
@@ -135,6 +143,11 @@ class RecordedSource(StreamInterface):
         """See `StreamInterface`."""
         super().open(context)
         self._pacer = Pacer(context, self._rate) if self._rate or self._realtime else None
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Load the recording when the source is opened, so that ``next`` need not."""
+        self._recording = self.load()
 
     def next(self, limit: int) -> PhysicalWindow | None:
         """See `StreamInterface`. None while the next window is not due."""
@@ -179,9 +192,7 @@ class RecordedSource(StreamInterface):
 class _Arrays:
     """A recording whose columns are arrays in memory or mapped files."""
 
-    def __init__(
-        self, stream_type: StreamType, columns: Mapping[str, Any], options: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, stream_type: StreamType, columns: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         self._type = stream_type
         self._columns = columns
         lengths = {name: len(column) for name, column in columns.items()}
@@ -214,9 +225,7 @@ class PlayerSource(RecordedSource):
         """See `RecordedSource`."""
         readers = {".npz": _read_npz, ".npy": _read_npy}
         if self.path.suffix not in readers:
-            raise QueryError(
-                f"interface 'player' reads {' and '.join(readers)} files; got {str(self.path)!r}"
-            )
+            raise QueryError(f"interface 'player' reads {' and '.join(readers)} files; got {str(self.path)!r}")
         try:
             columns = readers[self.path.suffix](self.path, self.stream_type)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -237,15 +246,13 @@ def _read_npy(path: Path, stream_type: StreamType) -> dict[str, Any]:
         return {name: array[name] for name in stream_type.attributes if name in array.dtype.names}
     names = [name for name in stream_type.attributes if name != "ts"]
     if len(names) != 1 or array.ndim == 0:
-        raise ValueError(
-            f"a plain array holds one attribute beside 'ts', type {stream_type.name!r} has {names}"
-        )
+        raise ValueError(f"a plain array holds one attribute beside 'ts', type {stream_type.name!r} has {names}")
     return {names[0]: array}
 
 
 def _read_npz(path: Path, stream_type: StreamType) -> dict[str, Any]:
     made: dict[str, Any] = {}
-    with np.load(path, allow_pickle=False) as archive, zipfile.ZipFile(path) as members:
+    with zipfile.ZipFile(path) as members, np.load(path, allow_pickle=False) as archive:
 
         def array(name: str) -> Array:
             mapped = _map_member(path, members, f"{name}.npy")
@@ -254,12 +261,7 @@ def _read_npz(path: Path, stream_type: StreamType) -> dict[str, Any]:
         for name, kind in stream_type.attributes.items():
             if name + OFFSETS in archive:
                 values, offsets = array(name), np.array(array(name + OFFSETS), np.int64)
-                if (
-                    not len(offsets)
-                    or offsets[0] != 0
-                    or offsets[-1] != len(values)
-                    or (np.diff(offsets) < 0).any()
-                ):
+                if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(values) or (np.diff(offsets) < 0).any():
                     raise ValueError(f"array '{name}{OFFSETS}' does not fit the values")
                 made[name] = Text(values, offsets) if kind.is_string else Ragged(values, offsets)
             elif name in archive:
@@ -280,9 +282,7 @@ def _map_member(path: Path, members: zipfile.ZipFile, name: str) -> Array | None
         version = np.lib.format.read_magic(file)
         if version not in ((1, 0), (2, 0)):
             return None
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(file)
         if dtype.hasobject or 0 in shape:
             return None
@@ -300,9 +300,7 @@ def positive(interface: str, options: Mapping[str, Any], name: str) -> float | N
     if value is None:
         return None
     if not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise QueryError(
-            f"interface {interface!r}, option {name!r}: expected a positive number; got {value!r}"
-        )
+        raise QueryError(f"interface {interface!r}, option {name!r}: expected a positive number; got {value!r}")
     return float(value)
 
 

@@ -29,9 +29,7 @@ from gsdm_grid.model import Array, PhysicalWindow, StreamType
 from gsdm_grid.model.types import NANOSECONDS
 
 _NAME = re.compile(r"^([cr])(?:(f32|f64|i32|i16|u32|u16)_(le|be)|(i8|u8))$")
-_ALLOWED = (
-    "c or r, then f32, f64, i32, i16, u32, u16 with _le or _be, or i8, u8; such as cf32_le, ci16_be, cu8"
-)
+_ALLOWED = "c or r, then f32, f64, i32, i16, u32, u16 with _le or _be, or i8, u8; such as cf32_le, ci16_be, cu8"
 
 
 @dataclass(frozen=True)
@@ -47,9 +45,7 @@ class SampleFormat:
 
     @staticmethod
     def make(interface: str, stream_type: StreamType, options: Mapping[str, Any]) -> SampleFormat:
-        """From the options ``dtype``, ``channels``, ``window`` and ``scale``, checked against the stream
-        type.
-        """
+        """From the options ``dtype``, ``channels``, ``window`` and ``scale``, checked against the stream type."""
         match = _NAME.match(str(options.get("dtype")))
         if match is None:
             raise QueryError(
@@ -68,14 +64,10 @@ class SampleFormat:
             )
         window = options.get("window") or (stream_type.attributes[names[0]].shape or (None,))[0]
         if not isinstance(window, int) or window < 1:
-            raise QueryError(
-                f"interface {interface!r} needs option 'window', samples per window; got {window!r}"
-            )
+            raise QueryError(f"interface {interface!r} needs option 'window', samples per window; got {window!r}")
         for name in names:
             if stream_type.attributes[name].shape not in (None, (window,)):
-                raise SchemaError(
-                    stream_type.name, name, str(stream_type.attributes[name]), f"windows of {window}"
-                )
+                raise SchemaError(stream_type.name, name, str(stream_type.attributes[name]), f"windows of {window}")
         scale = options.get("scale", "unit")
         if scale not in ("unit", "none"):
             raise QueryError(f"interface {interface!r}, option 'scale': 'unit' or 'none'; got {scale!r}")
@@ -92,9 +84,7 @@ class SampleFormat:
         return self.sample_bytes * self.window
 
     def decode(self, stream_type: StreamType, raw: Array, ts: Any) -> PhysicalWindow:
-        """The windows in some bytes (a contiguous array of whole windows): views where nothing must
-        change.
-        """
+        """The windows in some bytes (a contiguous array of whole windows): views where nothing must change."""
         count = len(raw) // self.window_bytes
         columns: dict[str, Any] = {"ts": np.asarray(ts, np.int64)}
         parts = raw.view(self.component).reshape(count, self.window, self.channels, 1 + self.is_complex)
@@ -215,9 +205,7 @@ class RawSource(RecordedSource):
         try:
             recording = self.load_raw()
         except OSError as error:
-            raise QueryError(
-                f"interface {self.interface_name!r} cannot read {str(self.path)!r}: {error}"
-            ) from error
+            raise QueryError(f"interface {self.interface_name!r} cannot read {str(self.path)!r}: {error}") from error
         self.tail_samples = recording.tail_samples
         return recording
 

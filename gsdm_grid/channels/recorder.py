@@ -34,33 +34,25 @@ class _NpyFile:
         self._dtype: np.dtype[Any] | None = None
         for name, kind in stream_type.attributes.items():
             if kind.is_string:
-                raise QueryError(
-                    f"interface 'recorder': attribute {name!r} is text, which needs a '.npz' file"
-                )
+                raise QueryError(f"interface 'recorder': attribute {name!r} is text, which needs a '.npz' file")
         if append and path.exists():
             with path.open("rb") as file:
                 if np.lib.format.read_magic(file) == (1, 0):
                     (self._count, *_), _, self._dtype = np.lib.format.read_array_header_1_0(file)
             if self._dtype is None or self._dtype.names != tuple(stream_type.attributes):
-                raise QueryError(
-                    f"interface 'recorder': {str(path)!r} is no recording of type {stream_type.name!r}"
-                )
+                raise QueryError(f"interface 'recorder': {str(path)!r} is no recording of type {stream_type.name!r}")
         if self._count == 0:
             self._dtype = None
         self._file: IO[bytes] = path.open("r+b" if self._count else "w+b")
 
     def write(self, block: PhysicalWindow) -> None:
-        fields = [
-            (name, kind.numpy, self._shape(name, block)) for name, kind in self._type.attributes.items()
-        ]
+        fields = [(name, kind.numpy, self._shape(name, block)) for name, kind in self._type.attributes.items()]
         dtype = np.dtype(fields, align=True)
         if self._dtype is None:
             self._dtype = dtype
             self._write_header()
         elif dtype != self._dtype:
-            raise SchemaError(
-                self._type.name, None, f"vectors as in the blocks before, {self._dtype}", str(dtype)
-            )
+            raise SchemaError(self._type.name, None, f"vectors as in the blocks before, {self._dtype}", str(dtype))
         rows = np.zeros(len(block), dtype)
         for name, column in block.columns.items():
             rows[name] = column
@@ -73,9 +65,7 @@ class _NpyFile:
     def _shape(self, name: str, block: PhysicalWindow) -> tuple[int, ...]:
         column = block.columns[name]
         if isinstance(column, Ragged):
-            raise SchemaError(
-                self._type.name, name, "vectors of one length, or a '.npz' file", "different lengths"
-            )
+            raise SchemaError(self._type.name, name, "vectors of one length, or a '.npz' file", "different lengths")
         return column.shape[1:]
 
     def _write_header(self) -> None:
@@ -103,11 +93,11 @@ class _NpzFile:
         self._lengths: dict[str, list[Array]] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._spools: dict[str, IO[bytes]] = {}
+        recording = PlayerSource(stream_type, {"path": path}).load() if append and path.exists() else None
         for name in stream_type.attributes:
             self._lengths[name] = []
             self._spools[name] = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115  # closed by close
-        if append and path.exists():
-            recording = PlayerSource(stream_type, {"path": path}).load()
+        if recording is not None:
             for start in range(0, recording.windows, 1024):
                 self.write(recording.read(start, min(start + 1024, recording.windows)))
 
@@ -123,10 +113,15 @@ class _NpzFile:
 
     def close(self) -> None:
         scratch = self._path.with_name(self._path.name + ".part")
-        with zipfile.ZipFile(scratch, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-            for name, kind in self._type.attributes.items():
-                self._close_column(archive, name, kind)
-        scratch.replace(self._path)
+        try:
+            with zipfile.ZipFile(scratch, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+                for name, kind in self._type.attributes.items():
+                    self._close_column(archive, name, kind)
+            scratch.replace(self._path)
+        finally:
+            scratch.unlink(missing_ok=True)
+            for spool in self._spools.values():
+                spool.close()
 
     def _close_column(self, archive: zipfile.ZipFile, name: str, kind: AttributeType) -> None:
         shape = (self._count, *(kind.shape or ()))
@@ -139,17 +134,18 @@ class _NpzFile:
                     np.lib.format.write_array(member, offsets, allow_pickle=False)
             else:
                 shape = (self._count, int(lengths[0]) if len(lengths) else 0)
-        with archive.open(f"{name}.npy", "w", force_zip64=True) as member, self._spools[name] as spool:
+        spool = self._spools[name]
+        with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
             descr = np.lib.format.dtype_to_descr(kind.numpy)
-            np.lib.format.write_array_header_1_0(
-                member, {"descr": descr, "fortran_order": False, "shape": shape}
-            )
+            np.lib.format.write_array_header_1_0(member, {"descr": descr, "fortran_order": False, "shape": shape})
             spool.seek(0)
             shutil.copyfileobj(spool, member, 1 << 20)
 
 
 class RecorderSink(StreamInterface):
     """Writes windows to a file; see the module for options."""
+
+    sink_option: ClassVar[str] = "path"
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)
@@ -180,16 +176,17 @@ class RecorderSink(StreamInterface):
             try:
                 self._file.write(block)
             except OSError as error:
-                raise ChannelError(
-                    f"interface 'recorder' cannot write {str(self.path)!r}: {error}"
-                ) from error
+                raise ChannelError(f"interface 'recorder' cannot write {str(self.path)!r}: {error}") from error
             self._windows += len(block)
 
     def close(self) -> None:
         """See `StreamInterface`. Afterwards the file can be played."""
         file, self._file = self._file, None
         if file is not None:
-            file.close()
+            try:
+                file.close()
+            except OSError as error:
+                raise ChannelError(f"interface 'recorder' cannot write {str(self.path)!r}: {error}") from error
 
     def statistics(self) -> dict[str, int | float]:
         """Number of windows written."""

@@ -33,6 +33,8 @@ _TIME = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(?:Z|[+-]00:00
 class SigmfInterface(RawSource):
     """Reads or writes one recording, whichever is asked of it first; see the module for options."""
 
+    sink_option: ClassVar[str] = "path"
+
     interface_name: ClassVar[str] = "sigmf"
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
@@ -42,6 +44,9 @@ class SigmfInterface(RawSource):
         self.data_path = base.with_name(base.name + _DATA)
         self._sample_rate = positive("sigmf", options, "sample_rate")
         self._writer: _Writer | None = None
+
+    def prepare(self) -> None:
+        """See `RecordedSource`: whether there is something to read shows when it is asked for."""
 
     def load_raw(self) -> RawRecording:
         """See `RawSource`."""
@@ -57,15 +62,9 @@ class SigmfInterface(RawSource):
             }
             layout = SampleFormat.make("sigmf", self.stream_type, options)
             if rate is None:
-                raise QueryError(
-                    f"interface 'sigmf': {str(self.meta_path)!r} has no core:sample_rate; give option"
-                )
+                raise QueryError(f"interface 'sigmf': {str(self.meta_path)!r} has no core:sample_rate; give option")
             exact = Fraction(rate)
-            data = (
-                self.meta_path.with_name(common["core:dataset"])
-                if "core:dataset" in common
-                else self.data_path
-            )
+            data = self.meta_path.with_name(common["core:dataset"]) if "core:dataset" in common else self.data_path
             size = data.stat().st_size - int(common.get("core:trailing_bytes", 0))
             segments = _segments(captures, layout.sample_bytes, size, exact)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -120,9 +119,7 @@ class _Writer:
         self._file.write(np.stack(columns, -1).astype("<c8").tobytes())
         self._waiting += block.ts.tolist()
         if self._rate is None and len(self._waiting) > 1 and self._waiting[1] > self._waiting[0]:
-            self._rate = _nice(
-                Fraction((self._window or 0) * NANOSECONDS, self._waiting[1] - self._waiting[0])
-            )
+            self._rate = _nice(Fraction((self._window or 0) * NANOSECONDS, self._waiting[1] - self._waiting[0]))
         if self._rate is not None:
             self._place(self._rate)
 
@@ -130,10 +127,7 @@ class _Writer:
         """Note where each waiting window starts a new capture."""
         for ts in self._waiting:
             sample = self._windows * (self._window or 0)
-            if (
-                not self._captures
-                or sample_ts(self._captures[-1][1], sample - self._captures[-1][0], rate) != ts
-            ):
+            if not self._captures or sample_ts(self._captures[-1][1], sample - self._captures[-1][0], rate) != ts:
                 self._captures.append((sample, ts))
             self._windows += 1
         self._waiting = []
@@ -160,9 +154,7 @@ class _Writer:
                 "core:extensions": [{"name": "gsdm", "version": "1.0.0", "optional": True}],
                 **({"gsdm:window": self._window} if self._window else {}),
             },
-            "captures": [
-                {"core:sample_start": at, "core:datetime": _to_text(ts)} for at, ts in self._captures
-            ],
+            "captures": [{"core:sample_start": at, "core:datetime": _to_text(ts)} for at, ts in self._captures],
             "annotations": [],
         }
         scratch = path.with_name(path.name + ".part")

@@ -27,9 +27,7 @@ class StdoutSink(StreamInterface):
         formats = {"repr": repr, "json": to_json}
         name = options.get("format", "repr")
         if name not in formats:
-            raise QueryError(
-                f"interface 'stdout', option 'format': one of {', '.join(formats)}; got {name!r}"
-            )
+            raise QueryError(f"interface 'stdout', option 'format': one of {', '.join(formats)}; got {name!r}")
         self._format = formats[name]
         self._every = options.get("every", 1)
         if not isinstance(self._every, int) or self._every < 1:

@@ -48,7 +48,7 @@ from gsdm_grid.channels.udp import (
     show_address,
     wait_for,
 )
-from gsdm_grid.errors import ChannelError, GsdmError
+from gsdm_grid.errors import ChannelError
 from gsdm_grid.model import Clock, PhysicalWindow, StreamType
 
 _LENGTH = struct.Struct("<I")
@@ -69,9 +69,7 @@ class FrameReader:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[Header, bytes]]:
-        """Messages that these bytes complete. A `ChannelError` means that the stream cannot be read any
-        further.
-        """
+        """Messages that these bytes complete. A `ChannelError` means that the stream cannot be read any further."""
         self._data += data
         while len(self._data) >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(self._data)
@@ -99,9 +97,7 @@ class FrameReader:
 
 
 class _Line:
-    """How connections come about, whether made or waited for. Shared by both directions; ends when told to
-    stop.
-    """
+    """How connections come about, whether made or waited for. Shared by both directions; ends when told to stop."""
 
     def __init__(self, asked: Address, listen: bool, timeout_s: float, clock: Clock) -> None:
         self._asked = asked
@@ -124,9 +120,7 @@ class _Line:
             server.setblocking(False)
         except OSError as error:
             server.close()
-            raise ChannelError(
-                f"interface 'tcp' cannot listen on {show_address(self._asked)}: {error}"
-            ) from error
+            raise ChannelError(f"interface 'tcp' cannot listen on {show_address(self._asked)}: {error}") from error
         return server
 
     def accept(self) -> socket.socket | None:
@@ -223,7 +217,7 @@ class _Receiver:
                     self.buffer.end()
                     return
                 line.stop.wait(_RETRY_S)
-        except GsdmError as error:
+        except Exception as error:
             self.buffer.fail(error)
 
     def _read(self, sock: socket.socket, line: _Line) -> bool:
@@ -265,9 +259,7 @@ class _Receiver:
     def _settle_cut(self, header: Header | None) -> int:
         """Count the frame that was cut off, unless this is it again; how many windows it cost."""
         cut, self._cut = self._cut, None
-        if cut is None or (
-            header and header.session and (header.session, header.first) == (cut.session, cut.first)
-        ):
+        if cut is None or (header and header.session and (header.session, header.first) == (cut.session, cut.first)):
             return 0
         self._counts["dropped_incomplete"] += cut.windows
         return cut.windows if header and header.session == cut.session else 0
@@ -343,7 +335,7 @@ class _Sender:
         self._finished = False
         self._engine_waits = False
         self._drain_until: float | None = None
-        self._error: ChannelError | None = None
+        self._error: Exception | None = None
         self._counts = dict.fromkeys(("connections", "dropped_no_client", "dropped_disconnected"), 0)
 
     def ready(self) -> bool:
@@ -402,7 +394,7 @@ class _Sender:
                     self._engine_waits = self._engine_waits and not call
                 if call:
                     wake()
-        except ChannelError as error:
+        except Exception as error:
             with self._lock:
                 self._error = error
             wake()
@@ -461,9 +453,7 @@ class _Sender:
                     client.pop()
 
     def _part_from(self, client: _Client) -> None:
-        """Close a connection. What waits for it is dropped if others were served, else kept for the next
-        one.
-        """
+        """Close a connection. What waits for it is dropped, unless this end makes its connections itself."""
         if client.sock is not None:
             with contextlib.suppress(OSError):
                 client.sock.shutdown(socket.SHUT_WR)
@@ -483,9 +473,7 @@ class _Sender:
     def statistics(self) -> dict[str, int | float]:
         """See the module for the names."""
         with self._lock:
-            queued = sum(client.windows() for client in self._clients) + sum(
-                windows for _, windows in self._orphans
-            )
+            queued = sum(client.windows() for client in self._clients) + sum(windows for _, windows in self._orphans)
             return {"sent": self._first, **self._counts, "queued": queued, "clients": len(self._clients)}
 
 
@@ -514,8 +502,9 @@ class TcpInterface(StreamInterface):
 
     def next(self, limit: int) -> PhysicalWindow | None:
         """See `StreamInterface`."""
-        line = self._started(False)
+        line = self._opened()
         if self._thread is None:
+            self._writes = False
             self._start(self._receiver.run, line)
         return self._receiver.buffer.take(limit)
 
@@ -536,15 +525,15 @@ class TcpInterface(StreamInterface):
             self._sender.finish(self._start_sending())
 
     def _start_sending(self) -> _Line:
-        line = self._started(True)
+        line = self._opened()
         if self._thread is None:
+            self._writes = True
             self._start(self._sender.run, line, self.context.clock, self.context.wake)
         return line
 
-    def _started(self, writes: bool) -> _Line:
+    def _opened(self) -> _Line:
         if self._line is None:
             raise ChannelError(f"interface 'tcp' at {show_address(self._asked)} is closed")
-        self._writes = writes
         return self._line
 
     def _start(self, target: Callable[..., None], *arguments: Any) -> None:

@@ -90,16 +90,12 @@ def resolve(interface: str, address: Address, kind: socket.SocketKind) -> tuple[
     try:
         family, _, _, _, found = socket.getaddrinfo(*address, type=kind)[0]
     except (OSError, UnicodeError) as error:
-        raise ChannelError(
-            f"interface {interface!r} cannot resolve {show_address(address)}: {error}"
-        ) from error
+        raise ChannelError(f"interface {interface!r} cannot resolve {show_address(address)}: {error}") from error
     return family, found
 
 
 def schema_of(stream_type: StreamType) -> int:
-    """CRC-32 of the attributes, written ``name:type`` and joined by commas: a sender of another type is
-    refused.
-    """
+    """CRC-32 of the attributes, written ``name:type`` and joined by commas: a sender of another type is refused."""
     text = ",".join(f"{name}:{kind}" for name, kind in stream_type.attributes.items())
     return zlib.crc32(text.encode())
 
@@ -129,11 +125,7 @@ class Header(NamedTuple):
         if magic != MAGIC or version != VERSION:
             raise ChannelError(f"not a message of version {VERSION}: {bytes(data[:5])!r}")
         header = Header(flags, *rest)
-        if (
-            header.part >= header.parts
-            or (header.windows == 0) != bool(flags & END)
-            or flags & ~(END | BIG_ENDIAN)
-        ):
+        if header.part >= header.parts or (header.windows == 0) != bool(flags & END) or flags & ~(END | BIG_ENDIAN):
             raise ChannelError(f"inconsistent message header {header}")
         return header
 
@@ -141,17 +133,15 @@ class Header(NamedTuple):
 def encode_body(block: PhysicalWindow) -> bytes:
     """The body of the message that carries these windows."""
     described, arrays = wire.describe(PhysicalWindow(block.type, block.columns))
-    buffers = [np.ascontiguousarray(array).tobytes() for array in arrays]
+    buffers = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
     lengths = struct.pack(f"<H{len(buffers)}Q", len(buffers), *map(len, buffers))
-    return b"".join([struct.pack("<I", len(described)), described, lengths, *buffers])
+    return b"".join([struct.pack("<I", len(described)), described, lengths, *buffers])  # type: ignore[list-item]
 
 
 def decode_body(stream_type: StreamType, header: Header, body: bytes) -> PhysicalWindow:
     """Inverse of `encode_body`; anything that does not fit the header or the type is a `ChannelError`."""
     if header.schema not in (0, schema_of(stream_type)) or header.flags & BIG_ENDIAN != BYTE_ORDER:
-        raise ChannelError(
-            f"a message of another stream type or byte order than {stream_type.name!r} has here"
-        )
+        raise ChannelError(f"a message of another stream type or byte order than {stream_type.name!r} has here")
     try:
         (size,) = struct.unpack_from("<I", body)
         described = body[4 : 4 + size]
@@ -194,9 +184,7 @@ class Reassembly:
         self._senders: OrderedDict[Any, _Sender] = OrderedDict()
         self.ended = False
         self.reassembling = 0
-        self.counts = dict.fromkeys(
-            ("dropped_malformed", "dropped_incomplete", "dropped_missing", "late_datagrams"), 0
-        )
+        self.counts = dict.fromkeys(("dropped_malformed", "dropped_incomplete", "dropped_missing", "late_datagrams"), 0)
 
     def accept(self, sender: Any, datagram: bytes) -> PhysicalWindow | None:
         """The block that this datagram completes, if any. Never raises."""
@@ -291,6 +279,7 @@ class _RawSamples:
         self._header = int(options.get("header_bytes", 0))
         self.clock: Clock = SystemClock()
         self._start: int | None = options.get("start_ts")
+        self._after = 0
         self._windows = 0
         self._part = bytearray()
         self.ended = False
@@ -312,7 +301,8 @@ class _RawSamples:
         return self._layout.decode(self._type, raw, self._ts(count))
 
     def _ts(self, count: int) -> list[int]:
-        now = self.clock.now_ns()
+        now = max(self.clock.now_ns(), self._after)
+        self._after = now + count
         if self._start is None:
             self._start = now
         rows = range(self._windows, self._windows + count)
@@ -377,6 +367,9 @@ def wait_for(
 class UdpInterface(StreamInterface):
     """A source (option ``bind``) or a sink (option ``to``); see the module."""
 
+    source_option: ClassVar[str] = "bind"
+    sink_option: ClassVar[str] = "to"
+
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)
         if ("bind" in options) == ("to" in options):
@@ -389,8 +382,7 @@ class UdpInterface(StreamInterface):
         self._limit = int(options.get("datagram_bytes", 8192))
         if not HEADER.size < self._limit <= _MAX_DATAGRAM:
             raise QueryError(
-                f"interface 'udp', option 'datagram_bytes': {HEADER.size + 1}…{_MAX_DATAGRAM}; "
-                f"got {self._limit}"
+                f"interface 'udp', option 'datagram_bytes': {HEADER.size + 1}…{_MAX_DATAGRAM}; got {self._limit}"
             )
         self.address: Address | None = None
         self._buffer = OverloadBuffer.from_options(options, "drop_oldest")
@@ -420,9 +412,7 @@ class UdpInterface(StreamInterface):
                 self._peer, self.address = address, (address[0], address[1])
                 self._session, self._sent = secrets.randbits(32) or 1, 0
             else:
-                sock.setsockopt(
-                    socket.SOL_SOCKET, socket.SO_RCVBUF, int(self.options.get("receive_bytes", 4 << 20))
-                )
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(self.options.get("receive_bytes", 4 << 20)))
                 sock.bind(address)
                 sock.setblocking(False)
                 self.address = sock.getsockname()[:2]
@@ -445,19 +435,21 @@ class UdpInterface(StreamInterface):
             self._thread.start()
 
     def _receive(self, sock: socket.socket, interrupt: Interrupt) -> None:
-        while not self._closing and not self._parser.ended:
-            try:
-                datagram, sender = sock.recvfrom(_MAX_DATAGRAM + 1)
-            except BlockingIOError:
-                wait_for([sock, interrupt])
-                continue
-            except OSError as error:
-                self._buffer.fail(ChannelError(f"interface 'udp' at {show_address(self._asked)}: {error}"))
-                return
-            self._received_datagrams += 1
-            block = self._parser.accept(sender, datagram)
-            if block is not None:
-                self._buffer.put(block)
+        try:
+            while not self._closing and not self._parser.ended:
+                try:
+                    datagram, sender = sock.recvfrom(_MAX_DATAGRAM + 1)
+                except BlockingIOError:
+                    wait_for([sock, interrupt])
+                    continue
+                self._received_datagrams += 1
+                block = self._parser.accept(sender, datagram)
+                if block is not None:
+                    self._buffer.put(block)
+        except OSError as error:
+            self._buffer.fail(ChannelError(f"interface 'udp' at {show_address(self._asked)}: {error}"))
+        except Exception as error:
+            self._buffer.fail(error)
         if self._parser.ended:
             self._parser.reset()
             self._buffer.end()

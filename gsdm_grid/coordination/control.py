@@ -124,7 +124,7 @@ class ControlServer:
         poller.register(self._waker.fileno(), zmq.POLLIN)
         pinged_s = 0.0
         while not self._closing:
-            poller.poll(PING_S * 250)
+            poller.poll(int(PING_S * 250))
             self._waker.clear()
             self._send_outgoing()
             self._receive()
@@ -167,7 +167,9 @@ class ControlServer:
                 continue
             if kind == "register":
                 with self._changed:
-                    self._nodes[event["node"]] = Registration(identity, event["endpoint"], event["pid"], event["machine"])
+                    self._nodes[event["node"]] = Registration(
+                        identity, event["endpoint"], event["pid"], event["machine"]
+                    )
                     self._changed.notify_all()
             self._on_event(event)
 

@@ -30,7 +30,10 @@ class Grid:
     """
 
     def __init__(
-        self, placement: str = "grid", settings: Settings | None = None, pools: Mapping[HostKind, HostPool] | None = None
+        self,
+        placement: str = "grid",
+        settings: Settings | None = None,
+        pools: Mapping[HostKind, HostPool] | None = None,
     ) -> None:
         if placement not in POLICIES:
             raise UnknownName("placement", placement, POLICIES)
@@ -71,8 +74,12 @@ class Grid:
         if "/" in query_id:
             raise QueryError(f"query name {query_id!r} must not contain '/'")
         made = ContinuousQuery(
-            self, query_id, central(flow) if isinstance(flow, str) else flow, inputs,
-            list(outputs) or [register_result_stream()], schedule,
+            self,
+            query_id,
+            central(flow) if isinstance(flow, str) else flow,
+            inputs,
+            list(outputs) or [register_result_stream()],
+            schedule,
         )
         self.queries[query_id] = made
         return made

@@ -69,7 +69,11 @@ class ContinuousQuery:
         with self._lock:
             self._require("compile")
             self.plan = compile_flow(
-                self.id, self.flow, [s.spec() for s in self.inputs], [s.spec() for s in self.outputs], self._grid.placement
+                self.id,
+                self.flow,
+                [s.spec() for s in self.inputs],
+                [s.spec() for s in self.outputs],
+                self._grid.placement,
             )
             self._set("compiled")
             return self.plan
@@ -273,8 +277,11 @@ class ContinuousQuery:
             raise QueryError(f"query {self.id!r} keeps no result for iteration: its result streams go elsewhere")
         sink = self._live.get(name or kept[0])
         if not isinstance(sink, MemorySink):
-            raise QueryError(f"query {self.id!r}: run it before reading results" if not self._live else
-                             f"query {self.id!r} keeps no result named {name!r}; kept: {', '.join(kept)}")
+            raise QueryError(
+                f"query {self.id!r}: run it before reading results"
+                if not self._live
+                else f"query {self.id!r} keeps no result named {name!r}; kept: {', '.join(kept)}"
+            )
         return sink
 
     def _start_hosts(self, plan: Plan) -> None:
@@ -296,8 +303,12 @@ class ContinuousQuery:
 
     def _install_commands(self, plan: Plan, site: PlanSite) -> list[dict[str, Any]]:
         commands: list[dict[str, Any]] = [
-            {"do": "install_stream", "stream": stream.to_json(), "site": site.id,
-             "settings": self._stream_settings(stream, site)}
+            {
+                "do": "install_stream",
+                "stream": stream.to_json(),
+                "site": site.id,
+                "settings": self._stream_settings(stream, site),
+            }
             for stream in plan.streams_of(site.id)
         ]
         for operator in site.operators:
@@ -309,8 +320,11 @@ class ContinuousQuery:
         settings = self._grid.settings
         told: dict[str, Any] = {"block_bytes": settings.block_bytes}
         if stream.kind == "channel":
-            told |= {"channel": f"{self.id}/{stream.name}", "channel_blocks": settings.channel_blocks,
-                     "channel_bytes": settings.channel_bytes}
+            told |= {
+                "channel": f"{self.id}/{stream.name}",
+                "channel_blocks": settings.channel_blocks,
+                "channel_bytes": settings.channel_bytes,
+            }
             if stream.from_site == site.id and stream.to_site is not None:
                 told["endpoint"] = self._grid.control.registration(self.node(stream.to_site)).endpoint
         return told

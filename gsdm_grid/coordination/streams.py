@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from gsdm_grid.channels import StreamInterface, interfaces
@@ -45,7 +44,12 @@ class RegisteredStream:
 
 
 def register_input_stream(
-    stream_type: str | StreamType, source: Any = None, interface: str | None = None, *, name: str | None = None, **options: Any
+    stream_type: str | StreamType,
+    source: Any = None,
+    interface: str | None = None,
+    *,
+    name: str | None = None,
+    **options: Any,
 ) -> RegisteredStream:
     """Register where a stream comes from.
 
@@ -63,26 +67,27 @@ def register_input_stream(
         items = [source] if isinstance(source, PhysicalWindow) else source
         options = {"items": items, **options}
     elif source is not None:
-        options = {"path" if isinstance(source, Path) or interface in _FILES else "address": str(source), **options}
+        options = {interfaces.get(interface).source_option: str(source), **options}
     interfaces.get(interface)
     return RegisteredStream(name or _ids.new("in"), interface, found, options)
 
 
 def register_result_stream(
-    dest: Any = None, interface: str = "result", *, stream_type: str | StreamType | None = None, name: str | None = None,
+    dest: Any = None,
+    interface: str = "result",
+    *,
+    stream_type: str | StreamType | None = None,
+    name: str | None = None,
     **options: Any,
 ) -> RegisteredStream:
     """Register where a result goes: kept for iteration unless an interface is named. The type is derived."""
     if callable(dest):
         interface, options = "callback", {"function": dest, **options}
     elif dest is not None:
-        options = {"path" if isinstance(dest, Path) or interface in _FILES else "address": str(dest), **options}
+        options = {interfaces.get(interface).sink_option: str(dest), **options}
     interfaces.get(interface)
     given = None if stream_type is None else stream_types.get(stream_type)
     return RegisteredStream(name or _ids.new("out"), interface, given, options)
-
-
-_FILES = {"player", "raw_iq", "sigmf", "recorder"}
 
 
 def _importable(found: type[StreamInterface]) -> bool:

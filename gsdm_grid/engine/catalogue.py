@@ -31,8 +31,12 @@ def _os_join(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOpera
     combine = combine_function(params["combine"])
     partial = _function(params["partial"]) if params.get("partial") is not None else None
     return OSJoin(
-        len(inputs), planned.output_type, lambda parts: _combined(planned, combine, parts), planned.order,
-        params.get("timeout"), None if partial is None else lambda parts: _partial(planned, partial, parts),
+        len(inputs),
+        planned.output_type,
+        lambda parts: _combined(planned, combine, parts),
+        planned.order,
+        params.get("timeout"),
+        None if partial is None else lambda parts: _partial(planned, partial, parts),
     )
 
 
@@ -63,8 +67,9 @@ def _checked(planned: PlanOperator, function: StreamFunction, made: Any, count: 
     fits = isinstance(made, PhysicalWindow) and made.type == planned.output_type and len(made) == count
     if not fits:
         got = f"{len(made)} of {made.type.name!r}" if isinstance(made, PhysicalWindow) else type(made).__name__
-        raise FunctionError(planned.id, function.name, f"promised {count} windows of {planned.output_type.name!r}, "
-                                                       f"returned {got}")
+        raise FunctionError(
+            planned.id, function.name, f"promised {count} windows of {planned.output_type.name!r}, returned {got}"
+        )
     result: PhysicalWindow = made
     return result
 

@@ -101,12 +101,13 @@ class Execute(StreamOperator):
     def _placed(self, result: Any, given: PhysicalWindow) -> PhysicalWindow:
         if not isinstance(result, PhysicalWindow):
             self._refuse(f"a block of {self._output.name!r}", result)
-        block = self._checked(result)
+        block: PhysicalWindow = self._checked(result)
         if block.placed:
             return block
         if len(block) != len(given):
             raise FunctionError(
-                self._vertex, self._function.name,
+                self._vertex,
+                self._function.name,
                 f"returned {len(block)} new windows for {len(given)}: derive them with select(), replace() or as_type(), "
                 "so that they keep their places in the stream",
             )
@@ -192,8 +193,10 @@ def _compact(ordinals: list[int]) -> Any:
     if count == 1:
         return range(first, first + 1)
     step = ordinals[1] - first
-    if step > 0 and last - first == step * (count - 1) and all(
-        ordinals[k] - ordinals[k - 1] == step for k in range(1, count)
+    if (
+        step > 0
+        and last - first == step * (count - 1)
+        and all(ordinals[k] - ordinals[k - 1] == step for k in range(1, count))
     ):
         return range(first, last + 1, step)
     return np.array(ordinals, np.int64)

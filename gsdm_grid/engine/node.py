@@ -198,7 +198,8 @@ class WorkingNode:
         self.active, self.dropped = False, True
         errors: list[Exception] = []
         closers: list[Callable[[], None]] = [operator.logic.dispose for operator in self._operators.values()]
-        closers += [stream.close for stream in (*self._inputs.values(), *self._outputs.values())]
+        closers += [stream.close for stream in self._inputs.values()]
+        closers += [output.close for output in self._outputs.values()]
         for close in closers:
             try:
                 close()
@@ -220,7 +221,7 @@ class WorkingNode:
         if not self.active:
             return received > 0
         now_s = self._clock.monotonic_s()
-        self._budgets = {name: self._schedule.repetition or 0 for name in self._inputs} if self._schedule.period_s else {}
+        self._budgets = dict.fromkeys(self._inputs, self._schedule.repetition or 0) if self._schedule.period_s else {}
         if self._stop_time_s is not None and now_s >= self._stop_time_s:
             self._do_deactivate()
         worked = False
@@ -334,11 +335,7 @@ class WorkingNode:
     def _settle(self) -> None:
         """Acknowledge what has been dealt with (see `ChannelStream.settle`)."""
         outlets = [output.outlet for output in self._channel_outputs()]
-        drained = all(
-            stream.waiting == 0
-            for stream in self._inputs.values()
-            if type(stream) is InputStream
-        )
+        drained = all(stream.waiting == 0 for stream in self._inputs.values() if type(stream) is InputStream)
         for stream in self._inputs.values():
             if isinstance(stream, ChannelStream):
                 stream.settle(self._floor(stream), outlets, drained)

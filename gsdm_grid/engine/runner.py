@@ -39,9 +39,13 @@ class Bootstrap:
 def pack_error(error: BaseException) -> dict[str, Any]:
     """An error as plain data; `unpack_error` makes it again."""
     if isinstance(error, GsdmError):
-        return {"type": type(error).__name__, "args": [arg if isinstance(arg, str | int | float | None) else
-                                                       list(arg) if isinstance(arg, tuple) else str(arg)
-                                                       for arg in error.args]}
+        return {
+            "type": type(error).__name__,
+            "args": [
+                arg if isinstance(arg, str | int | float | None) else list(arg) if isinstance(arg, tuple) else str(arg)
+                for arg in error.args
+            ],
+        }
     return {"type": "InternalError", "args": [f"{type(error).__name__}: {error}"]}
 
 
@@ -50,7 +54,7 @@ def unpack_error(data: Mapping[str, Any]) -> GsdmError:
     from gsdm_grid import errors
 
     kind = getattr(errors, str(data["type"]), InternalError)
-    return kind(*data["args"]) if issubclass(kind, GsdmError) else InternalError(str(data))  # type: ignore[no-any-return]
+    return kind(*data["args"]) if issubclass(kind, GsdmError) else InternalError(str(data))
 
 
 class Waker:
@@ -188,7 +192,7 @@ class Runner:
             poller = zmq.Poller()
             for source in (self._control, *self._plane.sockets(), self._waker.fileno()):
                 poller.register(source, zmq.POLLIN)
-            poller.poll(timeout_s * 1000)
+            poller.poll(int(timeout_s * 1000))
         self._waker.clear()
         if self._node.active:
             self._node.statistics.idle_s += time.monotonic() - before_s

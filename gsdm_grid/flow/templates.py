@@ -119,9 +119,9 @@ def build(spec: Any) -> DataFlow:
         raise FlowError("data flow", f"expected a function name or a mapping with 'template', got {type(spec).__name__}")
     if "vertices" in spec:
         return DataFlow.from_json(spec)
-    name = spec.get("template")
+    name = str(spec.get("template"))
     if name not in TEMPLATES:
-        raise UnknownName("template", str(name), TEMPLATES)
+        raise UnknownName("template", name, TEMPLATES)
     args = [_built(value) for value in spec.get("args", [])]
     kwargs = {key: _built(value) for key, value in spec.items() if key not in ("template", "args")}
     try:

@@ -91,10 +91,15 @@ def reference(function: StreamFunction) -> dict[str, str]:
     module_name = getattr(function.code, "__module__", "")
     variable = getattr(function.code, "__qualname__", "")
     module = sys.modules.get(module_name)
-    if _installed(module) and getattr(module, variable, None) is function:
+    installed = _installed(module)
+    if installed and getattr(module, variable, None) is function:
         return {"name": function.name, "path": f"{module_name}:{variable}"}
-    already = module_name in cloudpickle.list_registry_pickle_by_value()
-    by_value = module is not None and module_name != "__main__" and not already
+    by_value = not (
+        module is None
+        or installed
+        or module_name == "__main__"
+        or module_name in cloudpickle.list_registry_pickle_by_value()
+    )
     if by_value:
         cloudpickle.register_pickle_by_value(module)
     try:
@@ -129,11 +134,14 @@ def _is_library(function: StreamFunction) -> bool:
 
 
 def _installed(module: Any) -> bool:
-    """Whether workers can import the module by themselves: it lies in the installed packages or is ours."""
-    if module is None or not getattr(module, "__file__", None):
+    """Whether workers can import the module by themselves: it is Python's, ours, or of an installed package."""
+    if module is None:
         return False
-    if module.__name__.partition(".")[0] == "gsdm_grid":
+    root = module.__name__.partition(".")[0]
+    if root == "gsdm_grid" or root in sys.stdlib_module_names:
         return True
+    if not getattr(module, "__file__", None):
+        return False
     location = Path(module.__file__).resolve()
     packages = (Path(entry).resolve() for entry in sys.path if entry.endswith("-packages"))
     return any(location.is_relative_to(folder) for folder in packages)

@@ -41,7 +41,9 @@ class RayGroup:
         """See `HostGroup`."""
         import ray
 
-        done, _ = ray.wait(list(self._runs.values()), num_returns=len(self._runs), timeout=0) if self._runs else ([], [])
+        done, _ = (
+            ray.wait(list(self._runs.values()), num_returns=len(self._runs), timeout=0) if self._runs else ([], [])
+        )
         reasons = {}
         for node, run in self._runs.items():
             if run in done:
@@ -91,7 +93,8 @@ class RayPool:
         self.connect()
         remote = ray.remote(max_concurrency=2, num_cpus=1, max_restarts=0)(NodeActor)
         actors = {
-            bootstrap.node: remote.options(name=bootstrap.node, namespace=NAMESPACE).remote() for bootstrap in bootstraps
+            bootstrap.node: remote.options(name=bootstrap.node, namespace=NAMESPACE).remote()
+            for bootstrap in bootstraps
         }
         return RayGroup(actors, {b.node: actors[b.node].run.remote(b) for b in bootstraps})
 

@@ -205,6 +205,8 @@ def _to_array(type_name: str, name: str, kind: AttributeType, value: Any) -> Arr
         array = np.asarray(value)
     except (ValueError, TypeError):
         raise SchemaError(type_name, name, str(kind), "values of different lengths") from None
+    if not array.size and not isinstance(value, np.ndarray):
+        return array.astype(kind.numpy)  # nothing has no dtype, though NumPy says float64
     if kind.dtype == "timestamp":
         array = _to_nanoseconds(type_name, name, array)
     if array.dtype == kind.numpy:

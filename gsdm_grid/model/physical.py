@@ -295,7 +295,10 @@ def _row_numbers(rows: Array, count: int) -> NDArray[np.intp]:
             raise IndexError(f"a mask of shape {rows.shape} for {count} windows")
         return np.flatnonzero(rows)
     rows = rows.astype(np.intp, casting="same_kind" if rows.size else "unsafe")
-    return np.where(rows < 0, rows + count, rows) if rows.size and rows.min() < 0 else rows
+    lowest = rows.min(initial=0)
+    if lowest < -count:
+        raise IndexError(f"row {lowest} of {count}")
+    return np.where(rows < 0, rows + count, rows) if lowest < 0 else rows
 
 
 def _ordinals_at(ordinals: Ordinals, rows: NDArray[np.intp]) -> Ordinals:

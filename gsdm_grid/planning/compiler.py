@@ -62,7 +62,7 @@ def compile_flow(
         members = sorted((v for v in flow.vertices if v.site == site.id), key=lambda v: flow.levels[v.id])
         operators = tuple(
             PlanOperator(
-                v.id, v.function, _params(v, flow, inputs, compiled), tuple(reads[v.id]), tuple(writes[v.id]),
+                v.id, v.function, _params(v, inputs, compiled), tuple(reads[v.id]), tuple(writes[v.id]),
                 compiled[v.id].type, flow.levels[v.id], compiled[v.id].order, compiled[v.id].renumber,
             )
             for v in members
@@ -150,7 +150,7 @@ def _input_lineages(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict
 
 
 def _params(
-    vertex: Vertex, flow: DataFlow, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]
+    vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]
 ) -> dict[str, object]:
     """The vertex's parameters; nested round robin must count by the distance its ordinals already have."""
     params = dict(vertex.params)

@@ -154,7 +154,7 @@ class SyntheticRadio(StreamInterface):
     gives (default: as many as are asked for); a reader who is late gets all the windows that he missed.
     """
 
-    replayable: ClassVar[bool] = True
+    replayable: bool = True
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)

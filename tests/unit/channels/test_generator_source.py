@@ -72,7 +72,9 @@ def test_a_function_may_be_named_by_its_path():
 @pytest.mark.parametrize("ordinal", [0, 3, 9, 10, 25])
 @pytest.mark.parametrize("kind", ["mapping", "block"])
 def test_seek_goes_on_at_the_ordinal(ordinal, kind):
-    source = GeneratorSource(Sample, {"function": count, "params": {"stop": 5 if kind == "block" else 10, "kind": kind}})
+    source = GeneratorSource(
+        Sample, {"function": count, "params": {"stop": 5 if kind == "block" else 10, "kind": kind}}
+    )
     source.open(InterfaceContext())
     source.next(3)
     source.seek(ordinal)

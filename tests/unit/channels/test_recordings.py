@@ -305,7 +305,12 @@ def test_interleaved_channels_become_the_vector_attributes_in_order(tmp_path):
     samples = np.arange(3 * 10).astype(np.complex64)
     (tmp_path / "a.iq").write_bytes(samples.tobytes() + b"more")
     options = {
-        "path": tmp_path / "a.iq", "dtype": "cf32_le", "channels": 3, "window": 4, "sample_rate": 3, "start_ts": 7,
+        "path": tmp_path / "a.iq",
+        "dtype": "cf32_le",
+        "channels": 3,
+        "window": 4,
+        "sample_rate": 3,
+        "start_ts": 7,
     }
     source = opened(RawIqSource(Radio3, options))
     block = source.next(9)
@@ -369,7 +374,7 @@ def radio3(count, ts):
     cut=st.integers(0, 12),
     rate=st.sampled_from([None, 1000, 44100.5]),
 )
-def test_a_sigmf_recording_round_trips(tmp_path_factory, steps, start, limit, cut, rate):
+def test_a_sigmf_recording_round_trips(tmp_path_factory, *, steps, start, limit, cut, rate):
     base = tmp_path_factory.mktemp("sigmf") / "take.1"
     block = radio3(len(steps), start + np.cumsum(steps))
     options = {"path": base, **({"sample_rate": rate} if rate else {})}
@@ -383,9 +388,10 @@ def test_a_sigmf_recording_round_trips(tmp_path_factory, steps, start, limit, cu
 
 
 def test_a_steady_stream_is_one_capture_and_its_metadata_say_so(tmp_path):
-    record(SigmfInterface(Radio, {"path": tmp_path / "a"}), [
-        Radio.block(ts=i * 8000 + np.arange(4) * 2000, x=np.ones((4, 2), np.complex64)) for i in range(3)
-    ])
+    record(
+        SigmfInterface(Radio, {"path": tmp_path / "a"}),
+        [Radio.block(ts=i * 8000 + np.arange(4) * 2000, x=np.ones((4, 2), np.complex64)) for i in range(3)],
+    )
     meta = json.loads((tmp_path / "a.sigmf-meta").read_text())
     assert meta["global"]["core:datatype"] == "cf32_le"
     assert meta["global"]["core:sample_rate"] == 1_000_000
@@ -424,7 +430,10 @@ def test_recordings_of_others_are_read_capture_by_capture(tmp_path):
     assert [w.x[0].real for w in windows] == [0, 4, 10, 16]
     noon = int(np.datetime64("2024-05-01T12:00:00", "ns").astype(np.int64))
     assert [int(w.ts) - noon for w in windows] == [
-        500_000_000, 1_000_000_000, 1_750_000_000, 3600_000_000_000,
+        500_000_000,
+        1_000_000_000,
+        1_750_000_000,
+        3600_000_000_000,
     ]
     assert source.statistics()["dropped_tail_samples"] == 3
 

@@ -364,7 +364,9 @@ def test_random_bytes_are_refused_and_counted(datagrams, headed, flags):
 
 note_blocks = st.lists(
     st.tuples(st.text(max_size=4), st.lists(st.integers(-5, 5), max_size=4)), min_size=1, max_size=4
-).map(lambda rows: PhysicalWindow.pack(Note, [Note.window(i, t, np.array(v, np.int32)) for i, (t, v) in enumerate(rows)]))
+).map(
+    lambda rows: PhysicalWindow.pack(Note, [Note.window(i, t, np.array(v, np.int32)) for i, (t, v) in enumerate(rows)])
+)
 
 
 @settings(max_examples=300, deadline=None)

@@ -1,0 +1,1 @@
+"""The coordinator's REST face: wiring, routes, schemas, metadata store, authentication."""

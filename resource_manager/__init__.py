@@ -1,0 +1,1 @@
+"""Resources on demand: scaling policy, inventory, the Ray provider, Spark on what Ray gives."""
