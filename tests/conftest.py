@@ -1,56 +1,88 @@
-"""Fixtures for the whole suite: one Ray and one Spark per test run, shared; grids over them are cheap."""
-
-from __future__ import annotations
+"""Fixtures for all tests: grids to run queries on, and ways to make streams and look at results."""
 
 import numpy as np
 import pytest
 
-from gsdm_grid import Grid, Radio, Settings
+from gsdm_grid import Grid, PhysicalWindow, create_stream_type, register_input_stream
+from gsdm_grid.model import TypeRegistry
+
+DEADLINE_S = 30.0
+
+Reading = create_stream_type(
+    "Reading", {"id": "int64", "value": "float64"}, registry=TypeRegistry()
+)
 
 
 @pytest.fixture(scope="session")
 def threads_grid():
+    """A grid whose working nodes are threads of this process."""
     with Grid("threads") as grid:
         yield grid
 
 
 @pytest.fixture(scope="session")
-def pools():
-    """The Ray and Spark pools of the test run."""
-    from gsdm_grid.hosts import RayPool, SparkPool
-
-    made = {"ray": RayPool(), "spark": SparkPool()}
-    yield made
-    for pool in made.values():
-        pool.close()
+def reading():
+    """The stream type of `readings`."""
+    return Reading
 
 
 @pytest.fixture(scope="session")
-def make_grid(pools):
-    """Grids over the shared Ray and Spark, by placement, all closed at the end."""
-    grids = {}
+def readings():
+    """Make a block of readings: ids count from ``first``; timestamps as given, else 0, 10, 20, …"""
 
-    def make(placement: str, **settings) -> Grid:
-        key = (placement, tuple(sorted(settings.items())))
-        if key not in grids:
-            grids[key] = Grid(placement, Settings(**settings), pools=pools)
-        return grids[key]
-
-    yield make
-    for grid in grids.values():
-        grid.close()
-
-
-@pytest.fixture(scope="session")
-def radio_block():
-    """A function that makes blocks of noise: count windows of length samples."""
-
-    def make(count: int, length: int = 256, seed: int = 0):
-        rng = np.random.default_rng(seed)
-        shape = (count, length)
-        channels = {
-            name: (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(np.complex64) for name in ("x", "y", "z")
-        }
-        return Radio.block(ts=np.arange(count) * 1_000_000, **channels)
+    def make(count=None, ts=None, first=0):
+        ts = np.arange(count) * 10 if ts is None else np.asarray(ts, np.int64)
+        ids = np.arange(first, first + len(ts))
+        return Reading.block(ts=ts, id=ids, value=np.sin(ids * 1.7))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def cut():
+    """Cut a block into blocks of the given sizes, over and over, as a source might deliver it."""
+
+    def make(block, sizes):
+        pieces, at = [], 0
+        while at < len(block):
+            size = sizes[len(pieces) % len(sizes)]
+            piece = block[at : at + size]
+            pieces.append(piece if block.placed else PhysicalWindow(piece.type, piece.columns))
+            at += size
+        return pieces
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def run_in_threads(threads_grid):
+    """Run a data flow over sources (lists of blocks) to the end; returns its result as one block."""
+
+    def run(flow, stream_type, *sources):
+        query = threads_grid.cq(flow, [register_input_stream(stream_type, blocks) for blocks in sources])
+        try:
+            blocks = list(query.run().blocks())
+            query.wait(DEADLINE_S)
+            made = next(stream.type for stream in query.plan.streams if stream.kind == "sink")
+            return PhysicalWindow.concat([PhysicalWindow.empty(made), *blocks])
+        finally:
+            query.drop()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def assert_equal_streams():
+    """Same windows in the same order; floating point within the tolerance."""
+
+    def compare(got, expected, rtol=0.0, atol=0.0):
+        assert got.type == expected.type
+        assert len(got) == len(expected)
+        for name, kind in expected.type.attributes.items():
+            for one, other in zip(got[name], expected[name], strict=True):
+                if kind.dtype in ("string", "timestamp") or (rtol == 0 and atol == 0):
+                    assert np.array_equal(one, other, equal_nan=False), name
+                else:
+                    np.testing.assert_allclose(one, other, rtol, atol, err_msg=name)
+
+    return compare

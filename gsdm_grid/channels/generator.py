@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.channels.memory import WindowFeed

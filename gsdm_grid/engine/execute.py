@@ -8,7 +8,7 @@ the cursor. Errors in user code come out as `FunctionError`, with the vertex, th
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,13 @@ from gsdm_grid.operators import Blocks, StreamOperator
 
 
 def user_call(vertex: str, function: StreamFunction, *args: Any, **kwargs: Any) -> Any:
-    """Call user code; what it raises becomes a `FunctionError` that names the place."""
-    return guarded(vertex, function.name, lambda: function.code(*args, **kwargs))
+    """Call user code; what it raises becomes a `FunctionError` that names the place. Generators are run to their end."""
+
+    def call() -> Any:
+        result = function.code(*args, **kwargs)
+        return list(result) if isinstance(result, Iterator) else result
+
+    return guarded(vertex, function.name, call)
 
 
 def guarded(vertex: str, name: str, call: Callable[[], Any]) -> Any:
@@ -86,17 +91,20 @@ class Execute(StreamOperator):
 
     def _execute_whole(self) -> list[PhysicalWindow]:
         view = self._views[0]
-        if view.at >= len(view.block):
-            return []
-        given = view.block
-        try:
-            result = user_call(self._vertex, self._function, view, **self._params)
-        except NeedMore as need:
-            self._short = need.view
-            return []
-        self.executions += 1
-        view.advance()
-        return [] if result is None else [self._placed(result, given)]
+        blocks: list[PhysicalWindow] = []
+        while view.at < len(view.block):
+            given = view.block if view.at == 0 else view.block[view.at :]
+            try:
+                result = user_call(self._vertex, self._function, view, **self._params)
+            except NeedMore:
+                break
+            self.executions += 1
+            if view.step is None:  # it did not look: nothing of this block is of use to it
+                view.step = len(given)
+            view.advance()
+            if result is not None:
+                blocks.append(self._placed(result, given))
+        return blocks
 
     def _placed(self, result: Any, given: PhysicalWindow) -> PhysicalWindow:
         if not isinstance(result, PhysicalWindow):
@@ -120,7 +128,7 @@ class Execute(StreamOperator):
         blocks: list[PhysicalWindow] = []
         windows: list[LogicalWindow] = []
         ordinals: list[int] = []
-        while True:
+        while views[0].at < len(views[0].block):  # a result takes its place from the window at this cursor
             try:
                 result = user_call(self._vertex, self._function, argument, **self._params)
             except NeedMore as need:
@@ -137,6 +145,8 @@ class Execute(StreamOperator):
                 else:
                     windows.append(made)
                     ordinals.append(ordinal)
+        else:
+            self._short = views[0]
         self._pack(blocks, windows, ordinals)
         return blocks
 
@@ -155,7 +165,7 @@ class Execute(StreamOperator):
             if len(result):
                 yield self._checked(result)
         elif isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping):
-            for item in guarded(self._vertex, self._function.name, lambda: list(result)):
+            for item in result:
                 if not isinstance(item, LogicalWindow):
                     self._refuse(f"windows of {self._output.name!r}", item)
                 yield self._checked(item)
@@ -167,11 +177,12 @@ class Execute(StreamOperator):
             return made
         if made.type.is_under(self._output):
             return made.as_type(self._output)
-        return self._refuse(f"windows of {self._output.name!r}", f"windows of {made.type.name!r}")
+        cause = f"promised windows of {self._output.name!r}, returned windows of {made.type.name!r}"
+        raise FunctionError(self._vertex, self._function.name, cause)
 
     def _refuse(self, expected: str, got: Any) -> Any:
-        text = got if isinstance(got, str) else f"{type(got).__name__}"
-        raise FunctionError(self._vertex, self._function.name, f"promised {expected}, returned {text}")
+        cause = f"promised {expected}, returned {type(got).__name__}"
+        raise FunctionError(self._vertex, self._function.name, cause)
 
     def _with_mark(self, blocks: list[PhysicalWindow]) -> Blocks:
         """Put the mark on the last result, or send it alone if it moved and there is no result."""

@@ -37,11 +37,15 @@ def partition(n: int, fun: Fun, params: Params = None) -> DataFlow:
 
 
 def parallel(n: int, fun: Fun, params: Params = None) -> DataFlow:
-    """The same function on ``n`` streams, each on a site of its own; ``"#"`` in the parameters is the branch number."""
+    """The same function on ``n`` streams, each on a site of its own; ``"#"`` in the parameters is the branch number.
+
+    Where templates nest, it is the branch of the innermost `parallel`, however the nested one is written.
+    """
     _check_degree(n, "parallel")
     branches = []
     for i in range(n):
-        branch = _expand(fun, _substituted(params, i), 1, f"parallel({n}), branch {i}")
+        nested = isinstance(fun, str) and fun in TEMPLATES  # fills in its own branch numbers first
+        branch = _expand(fun, params if nested else _substituted(params, i), 1, f"parallel({n}), branch {i}")
         branch = copied(branch, lambda value, i=i: _substituted(value, i))  # type: ignore[misc]
         if branch.arity != 1 or branch.width != 1:
             raise FlowError(f"parallel({n}), branch {i}", f"a branch needs arity 1 and width 1, {_name(fun)} has "

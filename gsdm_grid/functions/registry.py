@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import importlib
 import sys
+import threading
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -82,6 +83,7 @@ def _from_path(path: str) -> StreamFunction:
 
 
 functions = FunctionRegistry()
+_pickling = threading.Lock()  # what is pickled by value is a setting of the process
 
 
 def reference(function: StreamFunction) -> dict[str, str]:
@@ -94,22 +96,24 @@ def reference(function: StreamFunction) -> dict[str, str]:
     installed = _installed(module)
     if installed and getattr(module, variable, None) is function:
         return {"name": function.name, "path": f"{module_name}:{variable}"}
-    by_value = not (
-        module is None
-        or installed
-        or module_name == "__main__"
-        or module_name in cloudpickle.list_registry_pickle_by_value()
-    )
-    if by_value:
-        cloudpickle.register_pickle_by_value(module)
+    by_reference = module is None or installed or module_name == "__main__"
     try:
-        code = base64.b64encode(cloudpickle.dumps(function)).decode()
+        code = cloudpickle.dumps(function) if by_reference else _with_module(function, module)
     except Exception as error:
         raise QueryError(f"function {function.name!r} cannot be sent to other processes: {error}") from error
-    finally:
-        if by_value:
+    return {"name": function.name, "code": base64.b64encode(code).decode()}
+
+
+def _with_module(function: StreamFunction, module: Any) -> bytes:
+    """Pickle the function with what it uses of its module, which is not installed elsewhere."""
+    with _pickling:
+        if module.__name__ in cloudpickle.list_registry_pickle_by_value():
+            return bytes(cloudpickle.dumps(function))
+        cloudpickle.register_pickle_by_value(module)
+        try:
+            return bytes(cloudpickle.dumps(function))
+        finally:
             cloudpickle.unregister_pickle_by_value(module)
-    return {"name": function.name, "code": code}
 
 
 def resolve(given: Mapping[str, str]) -> StreamFunction:
@@ -134,7 +138,7 @@ def _is_library(function: StreamFunction) -> bool:
 
 
 def _installed(module: Any) -> bool:
-    """Whether workers can import the module by themselves: it is Python's, ours, or of an installed package."""
+    """Whether workers can import the module themselves: it is Python's, ours, or an installed package's."""
     if module is None:
         return False
     root = module.__name__.partition(".")[0]

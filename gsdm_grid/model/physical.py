@@ -139,16 +139,21 @@ class PhysicalWindow:
         return sum(column.nbytes for column in self.columns.values())
 
     def select(self, rows: slice | Array) -> PhysicalWindow:
-        """Some of the windows, with their ordinals, without mark and halo: a view for slices, else a copy."""
+        """Some of the windows, with their ordinals, without mark and halo: a view for slices, else a copy.
+
+        Windows that have no place in a stream get none by being selected.
+        """
+        places = self._ordinals
         if isinstance(rows, slice):
             cut = {name: column[rows] for name, column in self.columns.items()}
-            return PhysicalWindow._of_frozen(self.type, MappingProxyType(cut), self.ordinals[rows])
+            kept = None if places is None else places[rows]
+            return PhysicalWindow._of_frozen(self.type, MappingProxyType(cut), kept)
         rows = _row_numbers(rows, len(self))
         taken = {
             name: column.take(rows) if isinstance(column, Ragged) else column[rows]
             for name, column in self.columns.items()
         }
-        return PhysicalWindow(self.type, taken, _ordinals_at(self.ordinals, rows))
+        return PhysicalWindow(self.type, taken, None if places is None else _ordinals_at(places, rows))
 
     def dense_parts(self) -> list[PhysicalWindow]:
         """Views of consecutive windows whose vectors are equally long, each column hence an array (or text).

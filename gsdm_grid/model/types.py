@@ -158,7 +158,10 @@ class StreamType:
         return (StreamType, (self.name, dict(self.attributes), self.parent))
 
     def window(self, *values: Any, **named: Any) -> LogicalWindow:
-        """Construct one logical window: values in the order of the attributes, or by name. Checked."""
+        """Construct one logical window: values in the order of the attributes, or by name. Checked.
+
+        Vectors of the right dtype are not copied: whoever gives one away must not write to it any more.
+        """
         from gsdm_grid.model.logical import construct
 
         return construct(self, values, named)

@@ -39,6 +39,7 @@ class OSJoin(OrderedPorts):
         self._combine = combine
         self._partial = partial
         self.partial_results = 0
+        self.incomplete = 0
 
     @property
     def output_type(self) -> StreamType:
@@ -47,12 +48,12 @@ class OSJoin(OrderedPorts):
 
     def decide(self, pieces: list[PhysicalWindow | None]) -> PhysicalWindow | None:
         """See `OrderedPorts`."""
-        keys = [self._keys(piece) for piece in pieces]
+        keys = _told_apart([self._keys(piece) for piece in pieces])
         if all(np.array_equal(keys[0], other) for other in keys[1:]):
             return self._combined([piece for piece in pieces if piece is not None])
         common = keys[0]
         for other in keys[1:]:
-            common = np.intersect1d(common, other, assume_unique=False)
+            common = np.intersect1d(common, other, assume_unique=True)
         results = []
         if len(common):
             matching = [
@@ -64,7 +65,7 @@ class OSJoin(OrderedPorts):
 
     def statistics(self) -> dict[str, Any]:
         """See `StreamOperator`."""
-        return {**super().statistics(), "partial_results": self.partial_results}
+        return {**super().statistics(), "partial_results": self.partial_results, "incomplete": self.incomplete}
 
     def _keys(self, piece: PhysicalWindow | None) -> NDArray[np.int64]:
         if piece is None:
@@ -86,13 +87,25 @@ class OSJoin(OrderedPorts):
                 found = piece is not None and at < len(key) and key[at] == wanted
                 rows.append(piece[at : at + 1] if found and piece is not None else None)
             made = self._partial(rows) if self._partial is not None else None
+            present = next(row for row in rows if row is not None)
             if made is None:
+                self.incomplete += 1
                 self.gap_count += 1
-                self.gaps.append({"input": rows.index(None), "after": int(wanted) - 1, "until": int(wanted) + 1})
+                at = int(self._keys(present)[0])
+                self.gaps.append({"input": rows.index(None), "after": at - 1, "until": at + 1})
             else:
                 self.partial_results += 1
-                present = next(row for row in rows if row is not None)
                 results.append(made.stamped(ordinals=present.ordinals))
         if len(results) > 1:
             return [PhysicalWindow.concat(results)]
         return results
+
+
+def _told_apart(keys: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    """Keys in the same order, where an input has one several times told apart: the n-th joins the n-th of the others."""
+    if not any((np.diff(given) == 0).any() for given in keys):
+        return keys
+    ranks = [np.searchsorted(np.unique(np.concatenate(keys)), given) for given in keys]
+    repeats = [np.arange(len(given)) - np.searchsorted(given, given) for given in keys]
+    most = 1 + max(int(repeat.max()) for repeat in repeats if len(repeat))
+    return [rank * most + repeat for rank, repeat in zip(ranks, repeats, strict=True)]

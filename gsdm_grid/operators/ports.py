@@ -24,7 +24,7 @@ GAPS_KEPT = 100
 class Port:
     """Rows of one input that wait to be decided."""
 
-    __slots__ = ("closed", "keys", "left_behind", "passed", "rows", "waited_for_since")
+    __slots__ = ("closed", "keys", "left_behind", "missed", "passed", "rows", "waited_for_since")
 
     def __init__(self) -> None:
         self.rows: PhysicalWindow | None = None
@@ -32,6 +32,7 @@ class Port:
         self.passed: int = NEVER
         self.closed = False
         self.left_behind = False
+        self.missed: int = NEVER  # greatest key that was decided without this port
         self.waited_for_since: float | None = None
 
     @property
@@ -79,20 +80,21 @@ class OrderedPorts(StreamOperator):
         """See `StreamOperator`."""
         at = self.ports[port]
         keys = as_array(block.ordinals) if self.by_ordinal else block.ts
-        threshold = max(self._done, at.passed if not self.by_ordinal else NEVER)
+        threshold = self._first_in_time(at)
         if len(keys) and (keys[0] < threshold or (len(keys) > 1 and (np.diff(keys) < 0).any())):
             block, keys = self._without_late(block, keys, threshold)
         if len(keys):
             if at.left_behind:
-                self._close_gap(port, int(keys[0]))
+                self._rejoin(port, int(keys[0]))
             joined = block if at.rows is None else PhysicalWindow.concat([at.rows, block])
             at.rows = joined
             at.keys = keys if len(at.keys) == 0 else np.concatenate([at.keys, keys])
             at.passed = max(at.passed, int(keys[-1]))
         if self.by_ordinal and block.mark >= 0:
             at.passed = max(at.passed, block.mark)
+            if at.left_behind and block.mark >= self._done:
+                self._rejoin(port, block.mark + 1)
         at.waited_for_since = None
-        at.left_behind = at.left_behind and not len(keys)
         return self._release()
 
     def close(self, port: int) -> Blocks:
@@ -111,10 +113,7 @@ class OrderedPorts(StreamOperator):
             return ()
         gave_up = False
         for number, port in enumerate(self.ports):
-            holds_up = port.bound != ALWAYS and port.rows is None and any(
-                len(other.keys) and other.keys[0] > port.passed for other in self.ports
-            )
-            if not holds_up:
+            if not self._holds_up(number):
                 port.waited_for_since = None
             elif port.waited_for_since is None:
                 port.waited_for_since = now_s
@@ -141,6 +140,26 @@ class OrderedPorts(StreamOperator):
         """See `StreamOperator`."""
         return {"late": self.late, "gaps": self.gap_count, "gap_list": list(self.gaps)}
 
+    def _first_in_time(self, port: Port) -> int:
+        """Smallest key that a port may still deliver without making the result go back, or repeat itself."""
+        threshold = max(self._done, self._mark if self.by_ordinal else port.passed)
+        return max(threshold, port.missed + 1) if self.joins and port.missed != NEVER else threshold
+
+    def _holds_up(self, number: int) -> bool:
+        """Whether rows of other ports wait for this one, which has none."""
+        port = self.ports[number]
+        if port.bound == ALWAYS or port.rows is not None:
+            return False
+        return any(
+            len(other.keys)
+            and (other.keys[0] > port.passed or (other.keys[0] == port.passed and self._may_repeat(number, at)))
+            for at, other in enumerate(self.ports)
+        )
+
+    def _may_repeat(self, number: int, other: int) -> bool:
+        """Whether a row of ``other`` waits for a port that may deliver the same key once more: timestamps repeat."""
+        return not self.by_ordinal and (self.joins or number < other)
+
     def _without_late(
         self, block: PhysicalWindow, keys: NDArray[np.int64], threshold: int
     ) -> tuple[PhysicalWindow, NDArray[np.int64]]:
@@ -150,7 +169,9 @@ class OrderedPorts(StreamOperator):
         self.late += int(len(keys) - keep.sum())
         return block.select(keep).stamped(mark=block.mark), keys[keep]
 
-    def _close_gap(self, port: int, key: int) -> None:
+    def _rejoin(self, port: int, key: int) -> None:
+        """A port that was left behind delivers again, from this key on."""
+        self.ports[port].left_behind = False
         for gap in reversed(self.gaps):
             if gap["input"] == port and "until" not in gap:
                 gap["until"] = key
@@ -161,18 +182,38 @@ class OrderedPorts(StreamOperator):
         bound = min(port.bound for port in self.ports)
         if bound == NEVER:
             return ()
-        last = next(number for number, port in enumerate(self.ports) if port.bound == bound)
-        pieces: list[PhysicalWindow | None] = []
-        for number, port in enumerate(self.ports):
-            side = "right" if number <= last or self.joins else "left"
-            count = len(port.keys) if bound == ALWAYS else int(np.searchsorted(port.keys, bound, side))  # type: ignore[call-overload]
-            if count:
-                self._done = max(self._done, int(port.keys[count - 1]))
-            pieces.append(port.take(count))
+        pieces = [port.take(count) for port, count in zip(self.ports, self._decided(bound), strict=True)]
         waiting = min((int(port.keys[0]) for port in self.ports if len(port.keys)), default=ALWAYS)
         mark = min(bound, waiting - 1) if bound != ALWAYS else self._done
         result = self.decide(pieces) if any(piece is not None for piece in pieces) else None
         return self._marked(result, mark)
+
+    def _decided(self, bound: int) -> list[int]:
+        """How many rows of each port are decided when all have passed ``bound``.
+
+        A mark says that nothing at or below it comes; a timestamp does not say that it will not come again. So rows
+        with that very timestamp wait: in a merge for the lower ports, in a join for their counterparts.
+        """
+        if bound == ALWAYS:
+            counts = [len(port.keys) for port in self.ports]
+        else:
+            counts = [int(np.searchsorted(port.keys, bound, "right")) for port in self.ports]
+            if not self.by_ordinal:
+                below = [int(np.searchsorted(port.keys, bound, "left")) for port in self.ports]
+                open_at_bound = [number for number, port in enumerate(self.ports) if port.bound == bound]
+                if self.joins:
+                    equal = min(counts[number] - below[number] for number in open_at_bound)
+                    counts = [min(count, under + equal) for count, under in zip(counts, below, strict=True)]
+                else:
+                    last = open_at_bound[0]
+                    counts = counts[: last + 1] + below[last + 1 :]
+        for port, count in zip(self.ports, counts, strict=True):
+            if count:
+                self._done = max(self._done, int(port.keys[count - 1]))
+        for port in self.ports:
+            if port.left_behind:
+                port.missed = self._done
+        return counts
 
     def _marked(self, result: PhysicalWindow | None, mark: int) -> Blocks:
         if result is not None and len(result):

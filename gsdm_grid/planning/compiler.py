@@ -14,7 +14,7 @@ again, because that decides how a merge orders its inputs:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gsdm_grid.errors import FlowError, GsdmError, SchemaError
 from gsdm_grid.flow import DataFlow, Vertex
@@ -24,11 +24,21 @@ from gsdm_grid.planning.plan import Order, Plan, PlanOperator, PlanSite, PlanStr
 
 
 @dataclass(frozen=True)
+class Split:
+    """Some parts of a split of a stream; ``stride`` is the distance it puts between neighbouring ordinals."""
+
+    id: str
+    ways: int
+    parts: frozenset[int]
+    stride: int
+
+
+@dataclass(frozen=True)
 class Lineage:
     """Where the ordinals of a stream come from, and which splits it is still a part of."""
 
     numbering: str
-    splits: tuple[tuple[str, int], ...] = ()
+    splits: tuple[Split, ...] = ()
     fresh: bool = True
 
 
@@ -103,13 +113,12 @@ def _compile_vertex(
     first = lineages[0]
     if vertex.resolved.kind == "combining":
         if all(lineage.numbering == first.numbering for lineage in lineages):
-            lineage = Lineage(first.numbering, _common([item.splits for item in lineages])[:-1], False)
+            lineage = Lineage(first.numbering, _put_together([item.splits for item in lineages]), False)
         else:
             order, renumber = "time", True
             lineage = Lineage(vertex.id)
     elif vertex.resolved.kind == "partitioning":
-        degree = int(vertex.params.get("n", 1)) if vertex.function_name == "RRpart" else 1
-        lineage = Lineage(first.numbering, (*first.splits, (_split_id(vertex), degree)), first.fresh)
+        lineage = Lineage(first.numbering, (*first.splits, _split(vertex)), first.fresh)
     else:
         lineage = Lineage(first.numbering, first.splits, first.fresh and vertex.function_name == "identity")
     partitioned = any(consumer.resolved.kind == "partitioning" for consumer in flow.consumers(vertex.id))
@@ -119,17 +128,24 @@ def _compile_vertex(
     return _Compiled(result, lineage, order, renumber)
 
 
-def _split_id(vertex: Vertex) -> str:
+def _split(vertex: Vertex) -> Split:
     """Partitioning vertices that share a site and an input are parts of one split."""
-    return f"{vertex.site}:{vertex.inputs[0]}"
+    ways, part = int(vertex.params.get("n", 1)), int(vertex.params.get("i", 0))
+    stride = ways if vertex.function_name == "RRpart" else 1
+    return Split(f"{vertex.site}:{vertex.inputs[0]}", ways, frozenset([part]), stride)
 
 
-def _common(stacks: Sequence[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, int], ...]:
-    common = []
+def _put_together(stacks: Sequence[tuple[Split, ...]]) -> tuple[Split, ...]:
+    """Splits that the combination of such streams is still a part of: one ends when all its parts are together."""
+    common: list[Split] = []
     for levels in zip(*stacks, strict=False):
-        if any(level[0] != levels[0][0] for level in levels):
+        if any(level.id != levels[0].id for level in levels):
             break
-        common.append(levels[0])
+        parts = frozenset[int]().union(*(level.parts for level in levels))
+        if len(parts) < levels[0].ways:
+            common.append(replace(levels[0], parts=parts))
+        if any(level.parts != parts for level in levels):
+            break
     return tuple(common)
 
 
@@ -156,8 +172,8 @@ def _params(
     params = dict(vertex.params)
     if vertex.function_name == "RRpart" and params.get("stride", 1) == 1:
         stride = 1
-        for _, degree in _input_lineages(vertex, inputs, compiled)[0].splits:
-            stride *= degree
+        for split in _input_lineages(vertex, inputs, compiled)[0].splits:
+            stride *= split.stride
         params["stride"] = stride
     return params
 

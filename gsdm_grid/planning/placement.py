@@ -65,15 +65,18 @@ def place(
         return host != "spark" and (not stream.live or host == policy.local)
 
     def add_site(role: Role, number: int, live: bool) -> str:
-        site = Site(f"{role}.{number}", role)
+        site = Site(_unused(f"{role}.{number}", {site.id for site in sites}), role)
         sites.append(site)
         hosts[site.id] = policy.local if live else policy.host(role)
         return site.id
 
+    def new_id(wanted: str) -> str:
+        return _unused(wanted, {vertex.id for vertex in vertices})
+
     for number, stream in enumerate(inputs):
         if can_open(stream, {vertex.site for vertex in vertices if number in vertex.inputs}):
             continue
-        relay = _relay(f"source.{number}", number, add_site("source", number, stream.live))
+        relay = _relay(new_id(f"source.{number}"), number, add_site("source", number, stream.live))
         vertices = [_reading(vertex, number, relay.id) for vertex in vertices]
         vertices.insert(0, relay)
 
@@ -82,10 +85,15 @@ def place(
     for number, stream in enumerate(outputs):
         if can_open(stream, {by_id[ends[number]].site}):
             continue
-        relay = _relay(f"sink.{number}", ends[number], add_site("sink", number, stream.live))
+        relay = _relay(new_id(f"sink.{number}"), ends[number], add_site("sink", number, stream.live))
         vertices.append(relay)
         ends[number] = relay.id
     return PlacedFlow(DataFlow(flow.arity, tuple(ends), tuple(vertices), tuple(sites), flow.template).checked(), hosts)
+
+
+def _unused(wanted: str, taken: set[str]) -> str:
+    """An id that no function of the flow has: people may call theirs ``source`` too."""
+    return wanted if wanted not in taken else _unused(f"{wanted}'", taken)
 
 
 def _relay(vertex_id: str, source: int | str, site: str) -> Vertex:
@@ -94,5 +102,3 @@ def _relay(vertex_id: str, source: int | str, site: str) -> Vertex:
 
 def _reading(vertex: Vertex, stream: int, relay: str) -> Vertex:
     return replace(vertex, inputs=tuple(relay if source == stream else source for source in vertex.inputs))
-
-

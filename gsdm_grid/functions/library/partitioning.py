@@ -70,9 +70,7 @@ def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 @sqf(STREAM, kind="partitioning", builtin="overlap_part")
-def overlap_part(  # noqa: PLR0917
-    s: StreamView, n: int, i: int, size: int, step: int | None = None, chunk: int = 64
-) -> Any:
+def overlap_part(s: StreamView, n: int, i: int, size: int, step: int | None = None, chunk: int = 64) -> Any:
     """Round robin for functions over ``sliding_window(s, size, step)``: ``chunk`` results in turn to each.
 
     A partition gets the windows that its results need, as separate segments (``step`` None: jumping windows).

@@ -45,7 +45,11 @@ f = resolve(json.loads(sys.argv[1]))
 print(json.dumps({expression}))
 """
     done = subprocess.run(
-        [sys.executable, "-c", program, json.dumps(given)], capture_output=True, text=True, check=False, cwd="/"
+        [sys.executable, "-c", program, json.dumps(given)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -131,7 +135,9 @@ def test_functions_of_installed_packages_are_found_by_entry_point(monkeypatch, t
         "[gsdm.functions]\nplugged = gsdm_test_plug:plugged\nwrong = gsdm_test_plug:wrong\n"
     )
     (tmp_path / "gsdm_test_plug.py").write_text(
-        "from gsdm_grid.functions import sqf\nplugged = sqf(name='plugged', register=False)(lambda s: s)\nwrong = 3\n"
+        "from gsdm_grid.functions import sqf\n"
+        "plugged = sqf(name='plugged', register=False)(lambda s: s)\n"
+        "wrong = 3\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "plug" in {distribution.name for distribution in metadata.distributions()}
@@ -154,7 +160,9 @@ def test_function_of_an_installed_module_is_referred_to_by_path(module, tmp_path
     site = tmp_path / "site-packages"
     site.mkdir()
     (site / "gsdm_test_installed.py").write_text(
-        "from gsdm_grid.functions import sqf\n\n@sqf(name='other name', register=False)\ndef f(s):\n    return s\n"
+        "from gsdm_grid.functions import sqf\n"
+        "@sqf(name='other name', register=False)\n"
+        "def f(s):\n    return s\n"
     )
     monkeypatch.syspath_prepend(str(site))
     importlib.invalidate_caches()
@@ -195,7 +203,10 @@ def test_code_of_a_module_that_another_process_cannot_import_travels_with_the_fu
 
 
 def test_module_that_the_user_registered_for_pickling_stays_registered(module):
-    loaded = module("gsdm_test_kept", "from gsdm_grid.functions import sqf\nf = sqf(name='f', register=False)(lambda s: s)")
+    loaded = module(
+        "gsdm_test_kept",
+        "from gsdm_grid.functions import sqf\nf = sqf(name='f', register=False)(lambda s: s)",
+    )
     cloudpickle.register_pickle_by_value(loaded)
     try:
         reference(loaded.f)
@@ -231,7 +242,14 @@ def test_function_that_cannot_be_pickled_is_a_query_error():
 
 
 @pytest.mark.parametrize(
-    "code", ["not base64!", "", "AAAA", base64.b64encode(pickle.dumps(3)).decode(), base64.b64encode(b"cnowhere\nx\n.").decode()]
+    "code",
+    [
+        "not base64!",
+        "",
+        "AAAA",
+        base64.b64encode(pickle.dumps(3)).decode(),
+        base64.b64encode(b"cnowhere\nx\n.").decode(),
+    ],
 )
 def test_code_that_is_no_function_is_a_query_error(code):
     with pytest.raises(QueryError, match="'f'"):

@@ -5,9 +5,22 @@ import pytest
 
 from gsdm_grid.model import TypeRegistry, create_stream_type
 
-NUMBERS = (
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128"
-).split()
+NUMBERS = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 
 
 @pytest.fixture

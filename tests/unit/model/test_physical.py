@@ -1,4 +1,5 @@
 import copy
+import itertools
 import pickle
 
 import numpy as np
@@ -57,7 +58,9 @@ def test_every_kind_of_attribute_lies_in_a_column_of_its_dtype(everything, make_
 def test_logical_windows_packed_again_are_the_same_block(everything, make_block, assert_same, ragged):
     block = make_block(7, ragged)
     assert_same(PhysicalWindow.pack(everything, list(block)), block)
-    assert_same(PhysicalWindow.pack(everything, list(block), range(3, 10), 12), block.stamped(range(3, 10), 12))
+    assert_same(
+        PhysicalWindow.pack(everything, list(block), range(3, 10), 12), block.stamped(range(3, 10), 12)
+    )
 
 
 def test_packing_nothing_gives_an_empty_block_with_its_mark(everything):
@@ -181,7 +184,7 @@ def test_row_numbers_must_be_integers(block):
 def test_cutting_a_block_and_joining_the_pieces_gives_the_block(make_block, assert_same, ragged):
     block = make_block(9, ragged).stamped(range(5, 14))
     for cuts in ([0, 9], [0, 4, 9], [0, 1, 2, 3, 9], [0, 0, 5, 5, 9]):
-        pieces = [block[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        pieces = [block[a:b] for a, b in itertools.pairwise(cuts)]
         joined = PhysicalWindow.concat(pieces)
         assert_same(joined, block)
         assert joined.ordinals == range(5, 14)
@@ -253,6 +256,13 @@ def test_fresh_block_has_no_place_and_counts_from_zero(level):
     assert fresh.stamped(range(5, 7)).placed
 
 
+def test_part_of_a_block_without_place_has_none_either(level):
+    fresh = level.block(ts=range(5), value=range(5))
+    for part in (fresh[2:], fresh[::2], fresh.select(np.array([1, 3])), fresh.select(fresh.ts > 1)):
+        assert not part.placed
+        assert part.ordinals == range(len(part))
+
+
 def test_mark_is_at_least_the_last_ordinal(block, level):
     assert block.mark == 29
     assert block.stamped(mark=40).mark == 40
@@ -301,7 +311,9 @@ def test_block_of_another_type_keeps_what_both_have_and_casts_like_a_window(bloc
     with pytest.raises(SchemaError, match="stream type 'Narrow', attribute 'n': expected int8, got nothing"):
         block.as_type(narrow)
     whole = create_stream_type("Whole", {"value": "int64"}, registry=registry)
-    with pytest.raises(SchemaError, match="stream type 'Whole', attribute 'value': expected .*int64.*got float64"):
+    with pytest.raises(
+        SchemaError, match=r"stream type 'Whole', attribute 'value': expected .*int64.*got float64"
+    ):
         block.as_type(whole)
 
 

@@ -43,7 +43,7 @@ def test_attribute_type_is_read_from_text(text, dtype, shape):
     assert AttributeType.parse(text) == AttributeType(dtype, shape)
 
 
-@pytest.mark.parametrize("name", [*"bool int8 uint64 float16 complex128 timestamp".split()])
+@pytest.mark.parametrize("name", [*["bool", "int8", "uint64", "float16", "complex128", "timestamp"]])
 @pytest.mark.parametrize("form", ["{}", "vector of {}", "vector[7] of {}", "vector[2,3] of {}"])
 def test_attribute_type_written_as_text_reads_back(name, form):
     kind = AttributeType.parse(form.format(name))
@@ -54,9 +54,26 @@ def test_attribute_type_written_as_text_reads_back(name, form):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "nonsense", "float128", "longdouble", "object", "S5", "f4,i4", "[", "é", "datetime64[ns]"]
-    + ["vector of string", "vector of", "vector[0] of int8", "vector[1 2] of int8", "vector[,] of int8"]
-    + ["vector[-1] of int8", "vector[99999999999999999999] of int8", "vector of vector of int8"],
+    [
+        "",
+        "nonsense",
+        "float128",
+        "longdouble",
+        "object",
+        "S5",
+        "f4,i4",
+        "[",
+        "é",
+        "datetime64[ns]",
+        "vector of string",
+        "vector of",
+        "vector[0] of int8",
+        "vector[1 2] of int8",
+        "vector[,] of int8",
+        "vector[-1] of int8",
+        "vector[99999999999999999999] of int8",
+        "vector of vector of int8",
+    ],
 )
 def test_attribute_type_that_makes_no_sense_is_refused(text):
     with pytest.raises(SchemaError) as caught:
@@ -102,14 +119,18 @@ def test_subtype_may_repeat_but_not_change_an_inherited_attribute(registry):
 
 def test_attribute_kinds_can_be_given_as_numpy_dtypes_and_python_types(registry):
     made = create_stream_type(
-        "T", {"a": np.float32, "b": int, "c": np.dtype("u2"), "d": str, "e": AttributeType("bool")}, registry=registry
+        "T",
+        {"a": np.float32, "b": int, "c": np.dtype("u2"), "d": str, "e": AttributeType("bool")},
+        registry=registry,
     )
     assert [str(kind) for kind in made.attributes.values()] == [
         *("timestamp", "float32", "int64", "uint16", "string", "bool")
     ]
 
 
-@pytest.mark.parametrize("kind", ["float33", "vector of string", None, object(), object, 3, "vector[1 2] of int8"])
+@pytest.mark.parametrize(
+    "kind", ["float33", "vector of string", None, object(), object, 3, "vector[1 2] of int8"]
+)
 def test_error_about_an_attribute_kind_names_type_and_attribute(registry, kind):
     with pytest.raises(SchemaError) as caught:
         create_stream_type("T", {"a": kind}, registry=registry)
@@ -130,7 +151,9 @@ def test_type_name_must_be_an_identifier(registry, name):
 
 
 def test_everything_that_windows_have_beside_attributes_is_reserved(registry):
-    public = {name for kind in (LogicalWindow, PhysicalWindow) for name in dir(kind) if not name.startswith("_")}
+    public = {
+        name for kind in (LogicalWindow, PhysicalWindow) for name in dir(kind) if not name.startswith("_")
+    }
     for name in public:
         with pytest.raises(SchemaError, match="not reserved"):
             create_stream_type("T", {name: "int8"}, registry=registry)
@@ -188,7 +211,9 @@ def test_parents_survive_json_and_nothing_is_registered(registry):
     assert "JsonChild" not in stream_types.names()
 
 
-@pytest.mark.parametrize("data", [{}, {"name": "T"}, {"name": "T", "attributes": 3}, [], {"name": 3, "attributes": {}}])
+@pytest.mark.parametrize(
+    "data", [{}, {"name": "T"}, {"name": "T", "attributes": 3}, [], {"name": 3, "attributes": {}}]
+)
 def test_malformed_json_of_a_type_is_a_schema_error(data):
     with pytest.raises(SchemaError):
         StreamType.from_json(data)

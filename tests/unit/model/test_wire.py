@@ -11,7 +11,13 @@ from gsdm_grid.model.wire import describe, rebuild
 FUZZ = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 MIXED = create_stream_type(
     "Mixed",
-    {"n": "uint16", "x": "vector of complex64", "m": "vector[2,2] of float32", "name": "string", "flag": "bool"},
+    {
+        "n": "uint16",
+        "x": "vector of complex64",
+        "m": "vector[2,2] of float32",
+        "name": "string",
+        "flag": "bool",
+    },
     registry=TypeRegistry(),
 )
 
@@ -98,8 +104,28 @@ def test_layout_must_have_one_entry_per_attribute(value):
 
 @pytest.mark.parametrize(
     "value",
-    [None, 3, [], [0], [0, None], [0, 3], [0, []], [0, [-1]], [0, [4]], [0, [2]], [0, [3, 1]], [0, [1.5]]]
-    + [[0, ["3"]], [0, [True]], [0, [2**40]], [0, [2**32, 2**32]], [0, [[3]]], [1, 3, 4], [7, [3, 2]], {}],
+    [
+        None,
+        3,
+        [],
+        [0],
+        [0, None],
+        [0, 3],
+        [0, []],
+        [0, [-1]],
+        [0, [4]],
+        [0, [2]],
+        [0, [3, 1]],
+        [0, [1.5]],
+        [0, ["3"]],
+        [0, [True]],
+        [0, [2**40]],
+        [0, [2**32, 2**32]],
+        [0, [[3]]],
+        [1, 3, 4],
+        [7, [3, 2]],
+        {},
+    ],
 )
 def test_entry_of_a_scalar_must_fit_it(value):
     changed([0, 1], value)
@@ -107,8 +133,22 @@ def test_entry_of_a_scalar_must_fit_it(value):
 
 @pytest.mark.parametrize(
     "value",
-    [[0, [3]], [0, [3, -1]], [0, [3, 2, 2]], [0, [2**33, 2**31]], [1, -1, 4], [1, 3, -1], [1, 3, 0], [1, 3, 5]]
-    + [[1, 2, 4], [1, 3], [1, None, 4], [1, 3, None], [1, 2**62, 4], [1, 3.0, 4]],
+    [
+        [0, [3]],
+        [0, [3, -1]],
+        [0, [3, 2, 2]],
+        [0, [2**33, 2**31]],
+        [1, -1, 4],
+        [1, 3, -1],
+        [1, 3, 0],
+        [1, 3, 5],
+        [1, 2, 4],
+        [1, 3],
+        [1, None, 4],
+        [1, 3, None],
+        [1, 2**62, 4],
+        [1, 3.0, 4],
+    ],
 )
 def test_entry_of_a_varying_vector_must_fit_it(value):
     changed([0, 2], value)
@@ -126,8 +166,21 @@ def test_entry_of_a_string_must_fit_it(value):
 
 @pytest.mark.parametrize(
     "value",
-    [3, "abc", [], [0], [0, 3], [0, 3, 0], [3, 0, -1], [0, 4, 1], [0, 3.0, 1], [0, 2**63, 2**62], [2**63, 2**63 + 3, 1]]
-    + [{}, [None, 3, 1]],
+    [
+        3,
+        "abc",
+        [],
+        [0],
+        [0, 3],
+        [0, 3, 0],
+        [3, 0, -1],
+        [0, 4, 1],
+        [0, 3.0, 1],
+        [0, 2**63, 2**62],
+        [2**63, 2**63 + 3, 1],
+        {},
+        [None, 3, 1],
+    ],
 )
 def test_ordinals_must_rise_and_count_the_windows(value):
     changed([1], value)
@@ -143,7 +196,9 @@ def test_halo_must_be_nothing_or_a_count(value):
     changed([3], value)
 
 
-@pytest.mark.parametrize("header", [b"", b"\xc1", b"\x93", msgpack.packb([]), msgpack.packb(3), b"\x94" * 600])
+@pytest.mark.parametrize(
+    "header", [b"", b"\xc1", b"\x93", msgpack.packb([]), msgpack.packb(3), b"\x94" * 600]
+)
 def test_header_must_be_what_describe_makes(header):
     malformed(header, sent(mixed(3, True))[1])
 
@@ -208,7 +263,12 @@ def test_random_bytes_are_either_a_block_or_a_channel_error(header, buffers):
 
 
 NOISE = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=3) | st.binary(max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=3)
+    | st.binary(max_size=3),
     lambda inner: st.lists(inner, max_size=7) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
     max_leaves=12,
 )
