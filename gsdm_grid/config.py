@@ -18,6 +18,8 @@ class Settings:
     """Physical windows that may be under way on one channel."""
     channel_bytes: int = 64 << 20
     """Bytes that may be under way on one channel."""
+    shared_memory: bool = True
+    """Whether working nodes on one machine exchange windows through shared memory."""
     start_timeout_s: float = 120.0
     """How long working nodes may take to start."""
     drop_timeout_s: float = 10.0

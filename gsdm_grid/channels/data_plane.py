@@ -1,216 +1,47 @@
-"""The data plane: channels between working nodes, one kind for every arc.
+"""The data plane of a working node: its channels, and the sockets behind them.
 
-A channel has an `Outlet` at the producer and an `Inlet` at the consumer. What moves is numbered: physical windows and
-end marks of a stream have sequence numbers within the epoch of their producer. The protocol is small:
-
-* producer → consumer: *hello* (here I am, my oldest kept number is n), *data*, *end*;
-* consumer → producer: *state* (next number expected, how many consumed, how many released).
-
-*Consumed* returns credit: the producer may send that many more. *Released* is the acknowledgement: everything
-made of it has been acknowledged further down, so the producer may forget it. What was not released is kept, and
-sent again to a consumer that lost its connection or was started anew. A producer that was started anew computes again
-what it has no memory of; the consumer knows by the ordinals what it has already seen.
-
-Between threads of one process blocks are handed over as they are; between processes they are encoded by `model.wire`.
+Between threads of one process messages are handed over as they are. Between processes of one machine the payload lies in
+shared memory and only its description travels; between machines everything travels. All sockets are encrypted and
+open only to holders of the installation's key.
 """
 
 from __future__ import annotations
 
 import socket as sockets
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgpack
 import numpy as np
 import zmq
 
+from gsdm_grid.channels import shared_memory
+from gsdm_grid.channels.channel import (
+    DATA,
+    NUMBERS,
+    REFUSE,
+    SHARED,
+    STATE,
+    ChannelLimits,
+    Inlet,
+    Item,
+    Message,
+    Outlet,
+)
 from gsdm_grid.channels.keys import InstallationKey
 from gsdm_grid.errors import ChannelError
-from gsdm_grid.model import NO_MARK, PhysicalWindow, StreamType, as_array, wire
+from gsdm_grid.model import StreamType, wire
 
-HELLO, DATA, END, STATE = b"h", b"d", b"e", b"s"
-HEARTBEAT_S = 0.5
 _planes: weakref.WeakValueDictionary[str, DataPlane] = weakref.WeakValueDictionary()
 
 
-@dataclass(frozen=True)
-class ChannelLimits:
-    """How much may be under way on one channel: sent, but not yet consumed."""
-
-    blocks: int = 32
-    bytes: int = 64 << 20
-
-
-@dataclass(frozen=True)
-class End:
-    """A producer sends nothing more: ``final``, or until the query is resumed."""
-
-    final: bool
-
-
-Item = PhysicalWindow | End
-
-
-@dataclass(frozen=True)
-class Message:
-    """One message of the protocol; ``numbers`` as its kind needs."""
-
-    kind: bytes
-    stream: str
-    epoch: int
-    numbers: tuple[int, ...]
-    block: PhysicalWindow | None = None
-
-
-class Outlet:
-    """The sending end of a channel. Made by `DataPlane.outlet`; bound to the engine's thread."""
-
-    def __init__(self, plane: DataPlane, stream: str, endpoint: str, limits: ChannelLimits) -> None:
-        self.stream = stream
-        self.endpoint = endpoint
-        self.epoch = time.time_ns()
-        self.next = 0
-        self.released = 0
-        self._plane = plane
-        self._limits = limits
-        self._consumed = 0
-        self._sizes: deque[int] = deque()
-        self._in_flight_bytes = 0
-        self._kept: deque[tuple[int, Item]] = deque()
-        self._heard_s = 0.0
-        self._said_s = 0.0
-
-    def ready(self) -> bool:
-        """Whether there is credit for another block."""
-        return len(self._sizes) < self._limits.blocks and (
-            not self._sizes or self._in_flight_bytes < self._limits.bytes
-        )
-
-    def put(self, item: Item) -> None:
-        """Send a block or an end mark. Never blocks; ask `ready` first."""
-        size = item.nbytes if isinstance(item, PhysicalWindow) else 0
-        self._kept.append((self.next, item))
-        self._sizes.append(size)
-        self._in_flight_bytes += size
-        self._send(self.next, item)
-        self.next += 1
-
-    def hello(self) -> None:
-        """Say which numbers can be had; the consumer answers with what it expects."""
-        self._said_s = time.monotonic()
-        first = self._kept[0][0] if self._kept else self.next
-        self._plane.post(self.endpoint, Message(HELLO, self.stream, self.epoch, (first, self.next)))
-
-    def redirect(self, endpoint: str) -> None:
-        """The consumer was started anew at another place: send it again what was not released."""
-        self.endpoint = endpoint
-        self.hello()
-
-    def beat(self, now_s: float) -> None:
-        """Ask again when something is under way and nobody has answered for a while."""
-        if self._kept and now_s - max(self._heard_s, self._said_s) > HEARTBEAT_S:
-            self.hello()
-
-    def heard(self, message: Message) -> None:
-        """A *state* from the consumer."""
-        if message.epoch != self.epoch:
-            return
-        expected, consumed, released = message.numbers
-        self._heard_s = time.monotonic()
-        while self._consumed < min(consumed, self.next):
-            self._consumed += 1
-            self._in_flight_bytes -= self._sizes.popleft()
-        self.released = max(self.released, released)
-        while self._kept and self._kept[0][0] < self.released:
-            self._kept.popleft()
-        if 0 <= expected < self.next:
-            for number, item in self._kept:
-                if number >= expected:
-                    self._send(number, item)
-
-    def _send(self, number: int, item: Item) -> None:
-        if isinstance(item, End):
-            message = Message(END, self.stream, self.epoch, (number, int(item.final)))
-        else:
-            message = Message(DATA, self.stream, self.epoch, (number,), item)
-        self._plane.post(self.endpoint, message)
-
-
-class Inlet:
-    """The receiving end of a channel. ``deliver`` is called with every item, once, in order."""
-
-    def __init__(self, plane: DataPlane, stream: str, stream_type: StreamType, deliver: Callable[[Item], None]) -> None:
-        self.stream = stream
-        self.type = stream_type
-        self.duplicates = 0
-        self._plane = plane
-        self._deliver = deliver
-        self._peer: Any = None
-        self._epoch = -1
-        self._expected = 0
-        self._delivered = 0
-        self._base = 0  # sequence number that the first delivered item of this epoch had, less items before it
-        self._consumed = 0
-        self._released = 0
-        self._told = (-1, -1, -1)
-        self._asked = -1
-        self._seen = NO_MARK
-        self._drop_upto = NO_MARK
-
-    def heard(self, message: Message, peer: Any) -> None:
-        """*Hello*, *data* or *end* from the producer."""
-        if message.epoch < self._epoch:
-            return
-        self._peer = peer
-        first = message.numbers[0]
-        if message.epoch > self._epoch:
-            if self._epoch >= 0:  # a producer started anew: it may compute again what we have seen
-                self._drop_upto = self._seen
-            self._epoch, self._expected = message.epoch, 0
-            self._base = -self._delivered
-        if message.kind == HELLO:
-            if first > self._expected:  # we are new here: what came before was released by a predecessor
-                self._base += first - self._expected
-                self._expected = first
-            self._tell(ask=self._expected < message.numbers[1])
-            return
-        if first != self._expected:
-            if first > self._expected and self._asked != self._expected:
-                self._asked = self._expected
-                self._tell(ask=True)
-            return
-        self._expected += 1
-        self._delivered += 1
-        self._deliver(End(bool(message.numbers[1])) if message.kind == END else self._unseen(message))
-
-    def progress(self, consumed: int, released: int) -> None:
-        """How many items, counted from the first delivered one, were consumed and released; tells the producer."""
-        self._consumed, self._released = consumed, released
-        if self._peer is not None and (self._consumed, self._released) != self._told[1:]:
-            self._tell()
-
-    def _tell(self, ask: bool = False) -> None:
-        self._told = (self._expected, self._consumed, self._released)
-        numbers = (self._expected if ask else -1, self._consumed + self._base, self._released + self._base)
-        self._plane.reply(self._peer, Message(STATE, self.stream, self._epoch, numbers))
-
-    def _unseen(self, message: Message) -> PhysicalWindow:
-        block = message.block
-        assert block is not None
-        if self._drop_upto != NO_MARK and len(block) and int(block.ordinals[0]) <= self._drop_upto:
-            new = as_array(block.ordinals) > self._drop_upto
-            self.duplicates += int(len(block) - np.count_nonzero(new))
-            block = block.select(new).stamped(mark=max(block.mark, self._drop_upto))
-        self._seen = max(self._seen, block.mark)
-        return block
-
-
 class DataPlane:
-    """All channels of one working node, and the sockets behind them. Bound to the engine's thread.
+    """All channels of one working node. Bound to the engine's thread.
 
     ``inbox`` is the exception: planes of the same process put messages there from their own threads.
     """
@@ -229,6 +60,7 @@ class DataPlane:
         self._clients: dict[str, Any] = {}
         self._inlets: dict[str, Inlet] = {}
         self._outlets: dict[str, Outlet] = {}
+        self._mappings: dict[str, shared_memory.Mapping] = {}
         _planes[self.endpoint] = self
 
     def inlet(self, stream: str, stream_type: StreamType, deliver: Callable[[Item], None]) -> Inlet:
@@ -236,9 +68,10 @@ class DataPlane:
         self._inlets[stream] = made = Inlet(self, stream, stream_type, deliver)
         return made
 
-    def outlet(self, stream: str, endpoint: str, limits: ChannelLimits) -> Outlet:
-        """The sending end of a new channel to the working node at this endpoint."""
-        self._outlets[stream] = made = Outlet(self, stream, endpoint, limits)
+    def outlet(self, stream: str, endpoint: str, limits: ChannelLimits, shared: bool) -> Outlet:
+        """The sending end of a new channel to the working node at this endpoint; ``shared`` if on the same machine."""
+        ring_bytes = 2 * limits.bytes if shared and shared_memory.available() else 0
+        self._outlets[stream] = made = Outlet(self, stream, endpoint, limits, ring_bytes)
         return made
 
     def sockets(self) -> list[Any]:
@@ -261,8 +94,12 @@ class DataPlane:
         for outlet in self._outlets.values():
             outlet.beat(now_s)
 
+    def is_neighbour(self, endpoint: str) -> bool:
+        """See `Carrier`."""
+        return endpoint in _planes
+
     def post(self, endpoint: str, message: Message) -> None:
-        """Send to the working node at an endpoint."""
+        """See `Carrier`."""
         neighbour = _planes.get(endpoint)
         if neighbour is not None:
             neighbour.inbox.append((message, self))
@@ -271,7 +108,7 @@ class DataPlane:
             self._transmit(self._client(endpoint), message, None)
 
     def reply(self, peer: Any, message: Message) -> None:
-        """Send back to where a message came from."""
+        """See `Carrier`."""
         if isinstance(peer, DataPlane):
             peer.inbox.append((message, self))
             peer._wake()
@@ -279,15 +116,15 @@ class DataPlane:
             self._transmit(self._server, message, peer)
 
     def close(self) -> None:
-        """Close all sockets; what is under way is dropped."""
+        """Close all sockets and remove shared memory; what is under way is dropped."""
         _planes.pop(self.endpoint, None)
+        for outlet in self._outlets.values():
+            outlet.close()
         for client in self._clients.values():
             client.close(0)
-        self._clients.clear()
         self._server.close(0)
-        self._inlets.clear()
-        self._outlets.clear()
-        self.inbox.clear()
+        for held in (self._clients, self._inlets, self._outlets, self._mappings, self.inbox):
+            held.clear()
 
     def _client(self, endpoint: str) -> Any:
         if endpoint not in self._clients:
@@ -300,15 +137,19 @@ class DataPlane:
 
     def _transmit(self, socket: Any, message: Message, identity: bytes | None) -> None:
         frames: list[Any] = [msgpack.packb((message.kind, message.stream, message.epoch, message.numbers))]
-        if message.block is not None:
-            header, arrays = wire.describe(message.block)
-            frames += [header, *(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays)]
+        if message.kind == SHARED:
+            frames += [message.header, msgpack.packb((message.ring, message.places))]
+        elif message.kind == DATA:
+            frames += [
+                message.header,
+                *(np.ascontiguousarray(a).reshape(-1).view(np.uint8).data for a in message.arrays),
+            ]
         if identity is not None:
             frames.insert(0, identity)
         try:
             socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
         except zmq.ZMQError:
-            return  # the peer is gone or full: heartbeats repair what is lost
+            return  # the peer is gone: what it did not get is sent again when it, or its successor, says hello
 
     def _drain(self, socket: Any, budget: int, has_identity: bool) -> int:
         count = 0
@@ -320,30 +161,42 @@ class DataPlane:
             count += 1
             identity = frames.pop(0).bytes if has_identity else None
             try:
-                self._dispatch(self._decode(frames), identity)
+                self._accept(frames, identity)
             except ChannelError:
                 self.refused += 1
         return count
 
-    def _decode(self, frames: list[Any]) -> Message:
-        try:
-            kind, stream, epoch, numbers = msgpack.unpackb(frames[0].buffer)
-            message = Message(kind, stream, int(epoch), tuple(int(number) for number in numbers))
-            lengths = {HELLO: 2, DATA: 1, END: 2, STATE: 3}
-            if len(message.numbers) != lengths[kind]:
-                raise ValueError("wrong length")
-        except (ValueError, TypeError, IndexError, KeyError, msgpack.exceptions.UnpackException) as error:
-            raise ChannelError(f"malformed message: {error!r}") from None
-        if kind != DATA:
-            return message
-        inlet = self._inlets.get(stream)
+    def _accept(self, frames: list[Any], identity: bytes | None) -> None:
+        """Decode a message and pass it on; anything malformed is a `ChannelError`."""
+        message = _decode(frames)
+        if message.kind not in (DATA, SHARED):
+            self._dispatch(message, identity)
+            return
+        inlet = self._inlets.get(message.stream)
         if inlet is None or len(frames) < 2:
-            raise ChannelError(f"data for unknown stream {stream!r}")
-        block = wire.rebuild(inlet.type, frames[1].bytes, [frame.buffer for frame in frames[2:]])
-        return Message(kind, stream, message.epoch, message.numbers, block)
+            raise ChannelError(f"data for unknown stream {message.stream!r}")
+        if message.kind == DATA:
+            buffers = [frame.buffer for frame in frames[2:]]
+        else:
+            try:
+                buffers = self._shared(inlet, message, frames)
+            except ChannelError:
+                inlet.refuse(message, identity)
+                raise
+        block = wire.rebuild(inlet.type, frames[1].bytes, buffers)
+        inlet.heard(replace(message, block=block), identity)
+
+    def _shared(self, inlet: Inlet, message: Message, frames: list[Any]) -> list[Any]:
+        try:
+            name, places = msgpack.unpackb(frames[2].buffer)
+            if name not in self._mappings:
+                self._mappings[name] = shared_memory.Mapping(name)
+            return self._mappings[name].view(places, partial(inlet.died, message.epoch, message.numbers[0]))
+        except (ValueError, TypeError, IndexError, msgpack.exceptions.UnpackException) as error:
+            raise ChannelError(f"malformed description of shared memory: {error!r}") from None
 
     def _dispatch(self, message: Message, peer: Any) -> None:
-        if message.kind == STATE:
+        if message.kind in (STATE, REFUSE):
             outlet = self._outlets.get(message.stream)
             if outlet is not None:
                 outlet.heard(message)
@@ -351,6 +204,16 @@ class DataPlane:
         inlet = self._inlets.get(message.stream)
         if inlet is not None:
             inlet.heard(message, peer)
+
+
+def _decode(frames: list[Any]) -> Message:
+    try:
+        kind, stream, epoch, numbers = msgpack.unpackb(frames[0].buffer)
+        if len(numbers) != NUMBERS[kind] or not isinstance(stream, str):
+            raise ValueError("wrong form")
+        return Message(kind, stream, int(epoch), tuple(int(number) for number in numbers))
+    except (ValueError, TypeError, IndexError, KeyError, msgpack.exceptions.UnpackException) as error:
+        raise ChannelError(f"malformed message: {error!r}") from None
 
 
 def _configure(socket: Any) -> None:
@@ -369,3 +232,11 @@ def local_address(towards: str | None = None) -> str:
         probe.connect((towards, 9))
         address: str = probe.getsockname()[0]
         return address
+
+
+def machine_id() -> str:
+    """Tells whether two processes run on the same kernel, so that they can share memory."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return sockets.gethostname()

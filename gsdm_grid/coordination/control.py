@@ -36,6 +36,7 @@ class Registration:
     endpoint: str
     pid: int
     machine: str
+    host: str
 
 
 class ControlServer:
@@ -168,7 +169,7 @@ class ControlServer:
             if kind == "register":
                 with self._changed:
                     self._nodes[event["node"]] = Registration(
-                        identity, event["endpoint"], event["pid"], event["machine"]
+                        identity, event["endpoint"], event["pid"], event["machine"], event["host"]
                     )
                     self._changed.notify_all()
             self._on_event(event)

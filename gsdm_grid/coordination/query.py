@@ -326,7 +326,10 @@ class ContinuousQuery:
                 "channel_bytes": settings.channel_bytes,
             }
             if stream.from_site == site.id and stream.to_site is not None:
-                told["endpoint"] = self._grid.control.registration(self.node(stream.to_site)).endpoint
+                there = self._grid.control.registration(self.node(stream.to_site))
+                here = self._grid.control.registration(self.node(site))
+                shared = settings.shared_memory and there.machine == here.machine
+                told |= {"endpoint": there.endpoint, "shared": shared}
         return told
 
     def _fail_later(self, error: GsdmError) -> None:

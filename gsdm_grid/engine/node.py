@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gsdm_grid.channels import InterfaceContext, StreamInterface, interfaces
-from gsdm_grid.channels.data_plane import ChannelLimits, DataPlane, End
+from gsdm_grid.channels.channel import ChannelLimits, End
+from gsdm_grid.channels.data_plane import DataPlane
 from gsdm_grid.engine.catalogue import make_operator
 from gsdm_grid.engine.execute import Execute
 from gsdm_grid.engine.statistics import CpuTimer, NodeStatistics, OperatorStatistics
@@ -128,7 +129,7 @@ class WorkingNode:
             self._inputs[planned.name] = channel
         else:
             limits = ChannelLimits(settings["channel_blocks"], settings["channel_bytes"])
-            outlet = self.plane.outlet(settings["channel"], settings["endpoint"], limits)
+            outlet = self.plane.outlet(settings["channel"], settings["endpoint"], limits, settings["shared"])
             self._outputs[planned.name] = ChannelOutput(planned.name, outlet)
 
     def _interface(self, planned: PlanStream) -> StreamInterface:

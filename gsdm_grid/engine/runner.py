@@ -17,8 +17,8 @@ from typing import Any
 import msgpack
 import zmq
 
-from gsdm_grid.channels import InterfaceContext, StreamInterface
-from gsdm_grid.channels.data_plane import DataPlane, local_address
+from gsdm_grid.channels import InterfaceContext, StreamInterface, shared_memory
+from gsdm_grid.channels.data_plane import DataPlane, local_address, machine_id
 from gsdm_grid.channels.keys import InstallationKey
 from gsdm_grid.engine.node import WorkingNode
 from gsdm_grid.errors import GsdmError, InternalError
@@ -100,6 +100,7 @@ class Runner:
 
     def __init__(self, bootstrap: Bootstrap, live: Mapping[str, StreamInterface]) -> None:
         self._bootstrap = bootstrap
+        shared_memory.sweep()
         self._context = zmq.Context()
         self._waker = Waker()
         address = local_address(bootstrap.control.removeprefix("tcp://").rpartition(":")[0])
@@ -116,7 +117,9 @@ class Runner:
     def run(self) -> dict[str, Any]:
         """See `run_node`."""
         self._control.connect(self._bootstrap.control)
-        self._tell("register", endpoint=self._plane.endpoint, pid=os.getpid(), machine=socket.gethostname())
+        self._tell(
+            "register", endpoint=self._plane.endpoint, pid=os.getpid(), machine=machine_id(), host=socket.gethostname()
+        )
         try:
             self._loop()
             return self._node.report()

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any, Protocol
 
 from gsdm_grid.channels import EndOfStream, InterfaceContext, StreamInterface
-from gsdm_grid.channels.data_plane import End, Inlet, Item, Outlet
+from gsdm_grid.channels.channel import End, Inlet, Item, Outlet
 from gsdm_grid.engine.statistics import StreamStatistics
 from gsdm_grid.errors import GsdmError, QueryError
 from gsdm_grid.model import PhysicalWindow

@@ -1,0 +1,290 @@
+"""A channel between two working nodes: an `Outlet` at the producer, an `Inlet` at the consumer. One kind for every arc.
+
+What moves is numbered: physical windows and end marks of a stream have sequence numbers within the epoch of their
+producer. The protocol is small:
+
+* producer → consumer: *hello* (here I am, my oldest kept number is n), *data* (in the message, or in shared memory), *end*;
+* consumer → producer: *state* (number expected if something is missing; how many were consumed, released, freed), *refuse*
+  (cannot open your shared memory: send it again in messages).
+
+*Consumed* returns credit: the producer may send that many more. *Released* is the acknowledgement: everything made of it
+has been acknowledged further down, so the producer may forget it. *Freed* says that nothing views the shared memory of
+it any more. What was not released is kept, and sent again to a consumer that lost its connection or was started anew.
+A producer that was started anew computes again what it has no memory of; the consumer knows by the ordinals what it has
+already seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from gsdm_grid.channels.shared_memory import Ring
+from gsdm_grid.errors import ChannelError
+from gsdm_grid.model import NO_MARK, Array, PhysicalWindow, StreamType, as_array, wire
+
+HELLO, DATA, SHARED, END, STATE, REFUSE = b"h", b"d", b"m", b"e", b"s", b"r"
+NUMBERS = {HELLO: 2, DATA: 1, SHARED: 1, END: 2, STATE: 4, REFUSE: 1}
+HEARTBEAT_S = 0.5
+INLINE_BYTES = 4096  # smaller blocks go into the message
+
+
+@dataclass(frozen=True)
+class ChannelLimits:
+    """How much may be under way on one channel: sent, but not yet consumed."""
+
+    blocks: int = 32
+    bytes: int = 64 << 20
+
+
+@dataclass(frozen=True)
+class End:
+    """A producer sends nothing more: ``final``, or until the query is resumed."""
+
+    final: bool
+
+
+Item = PhysicalWindow | End
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of the protocol; ``numbers`` as its kind needs, and what comes with it."""
+
+    kind: bytes
+    stream: str
+    epoch: int
+    numbers: tuple[int, ...]
+    block: PhysicalWindow | None = None
+    header: bytes = b""
+    arrays: tuple[Array, ...] = ()
+    ring: str = ""
+    places: tuple[tuple[int, int], ...] = ()
+
+
+class Carrier(Protocol):
+    """What a channel needs of the data plane."""
+
+    def is_neighbour(self, endpoint: str) -> bool:
+        """Whether the endpoint is in this process, so that blocks can be handed over as they are."""
+
+    def post(self, endpoint: str, message: Message) -> None:
+        """Send to the working node at an endpoint. Never blocks."""
+
+    def reply(self, peer: Any, message: Message) -> None:
+        """Send back to where a message came from. Never blocks."""
+
+
+class Outlet:
+    """The sending end of a channel. Bound to the engine's thread."""
+
+    def __init__(
+        self, carrier: Carrier, stream: str, endpoint: str, limits: ChannelLimits, ring_bytes: int = 0
+    ) -> None:
+        self.stream = stream
+        self.endpoint = endpoint
+        self.epoch = time.time_ns()
+        self.next = 0
+        self.released = 0
+        self.sent_again = 0
+        self._carrier = carrier
+        self._limits = limits
+        self._ring_bytes = ring_bytes
+        self._ring: Ring | None = None
+        self._in_ring: deque[int] = deque()  # numbers of the items whose payload is in the ring
+        self._consumed = 0
+        self._sizes: deque[int] = deque()
+        self._in_flight_bytes = 0
+        self._kept: deque[tuple[int, Message]] = deque()
+        self._heard_s = 0.0
+        self._said_s = 0.0
+
+    def ready(self) -> bool:
+        """Whether there is credit for another block."""
+        return len(self._sizes) < self._limits.blocks and (
+            not self._sizes or self._in_flight_bytes < self._limits.bytes
+        )
+
+    def put(self, item: Item) -> None:
+        """Send a block or an end mark. Never blocks; ask `ready` first."""
+        message = self._message(item)
+        size = item.nbytes if isinstance(item, PhysicalWindow) else 0
+        self._kept.append((self.next, message))
+        self._sizes.append(size)
+        self._in_flight_bytes += size
+        self.next += 1
+        self._carrier.post(self.endpoint, message)
+
+    def hello(self) -> None:
+        """Say which numbers can be had; the consumer answers with what it expects."""
+        self._said_s = time.monotonic()
+        first = self._kept[0][0] if self._kept else self.next
+        self._carrier.post(self.endpoint, Message(HELLO, self.stream, self.epoch, (first, self.next)))
+
+    def redirect(self, endpoint: str) -> None:
+        """The consumer was started anew at another place: send it again what was not released."""
+        self.endpoint = endpoint
+        self.hello()
+
+    def beat(self, now_s: float) -> None:
+        """Ask again when something is under way and nobody has answered for a while."""
+        if self._kept and now_s - max(self._heard_s, self._said_s) > HEARTBEAT_S:
+            self.hello()
+
+    def heard(self, message: Message) -> None:
+        """A *state* or *refuse* from the consumer."""
+        if message.epoch != self.epoch:
+            return
+        self._heard_s = time.monotonic()
+        if message.kind == REFUSE:
+            self._leave_ring()
+            self._send_from(message.numbers[0])
+            return
+        expected, consumed, released, freed = message.numbers
+        while self._consumed < min(consumed, self.next):
+            self._consumed += 1
+            self._in_flight_bytes -= self._sizes.popleft()
+        self.released = max(self.released, min(released, self.next))
+        while self._kept and self._kept[0][0] < self.released:
+            self._kept.popleft()
+        while self._in_ring and self._in_ring[0] < min(self.released, freed):
+            self._in_ring.popleft()
+            if self._ring is not None:
+                self._ring.free(1)
+        if expected >= 0:
+            self._send_from(expected)
+
+    def close(self) -> None:
+        """Remove the shared memory."""
+        if self._ring is not None:
+            self._ring.close()
+
+    def _message(self, item: Item) -> Message:
+        if isinstance(item, End):
+            return Message(END, self.stream, self.epoch, (self.next, int(item.final)))
+        if self._carrier.is_neighbour(self.endpoint):
+            return Message(DATA, self.stream, self.epoch, (self.next,), item)
+        header, arrays = wire.describe(item)
+        if self._ring_bytes and item.nbytes >= INLINE_BYTES:
+            if self._ring is None:
+                self._ring = Ring(self._ring_bytes)
+            places = self._ring.write(arrays)
+            if places is not None:
+                self._in_ring.append(self.next)
+                return Message(
+                    SHARED, self.stream, self.epoch, (self.next,), None, header, (), self._ring.name, tuple(places)
+                )
+        return Message(DATA, self.stream, self.epoch, (self.next,), item, header, tuple(arrays))
+
+    def _send_from(self, expected: int) -> None:
+        for number, message in self._kept:
+            if number >= expected:
+                self.sent_again += 1
+                self._carrier.post(self.endpoint, message)
+
+    def _leave_ring(self) -> None:
+        """The consumer cannot see our shared memory: what it holds goes into messages, and so does all that follows."""
+        self._ring_bytes = 0
+        for at, (number, message) in enumerate(self._kept):
+            if message.kind == SHARED and self._ring is not None:
+                arrays = tuple(self._ring.read(message.places))
+                self._kept[at] = (
+                    number,
+                    Message(DATA, self.stream, self.epoch, (number,), None, message.header, arrays),
+                )
+
+
+class Inlet:
+    """The receiving end of a channel. ``deliver`` is called with every item, once, in order."""
+
+    def __init__(self, carrier: Carrier, stream: str, stream_type: StreamType, deliver: Callable[[Item], None]) -> None:
+        self.stream = stream
+        self.type = stream_type
+        self.duplicates = 0
+        self._carrier = carrier
+        self._deliver = deliver
+        self._peer: Any = None
+        self._epoch = -1
+        self._expected = 0
+        self._delivered = 0
+        self._base = 0  # sequence number in this epoch of an item, less its place among all delivered
+        self._progress = (0, 0)
+        self._told: tuple[int, int, int] = (-1, -1, -1)
+        self._asked = -1
+        self._seen = NO_MARK
+        self._drop_upto = NO_MARK
+        self._viewed: set[int] = set()
+        self._died: deque[tuple[int, int]] = deque()  # (epoch, number); filled by whatever thread drops the last view
+
+    def heard(self, message: Message, peer: Any) -> None:
+        """*Hello*, *data* or *end* from the producer."""
+        if message.epoch < self._epoch:
+            return
+        self._peer = peer
+        first = message.numbers[0]
+        if message.epoch > self._epoch:
+            if self._epoch >= 0:  # a producer started anew: it may compute again what we have seen
+                self._drop_upto = self._seen
+            self._epoch, self._expected = message.epoch, 0
+            self._base = -self._delivered
+            self._viewed.clear()
+        if message.kind == HELLO:
+            if first > self._expected:  # we are new here: what came before was released by a predecessor
+                self._base += first - self._expected
+                self._expected = first
+            self._tell(ask=self._expected < message.numbers[1])
+            return
+        if first != self._expected:
+            if first > self._expected and self._asked != self._expected:
+                self._asked = self._expected
+                self._tell(ask=True)
+            return
+        item = End(bool(message.numbers[1])) if message.kind == END else self._unseen(message.block)
+        if message.kind == SHARED:
+            self._viewed.add(first)
+        self._expected += 1
+        self._delivered += 1
+        self._deliver(item)
+
+    def refuse(self, message: Message, peer: Any) -> None:
+        """The producer's shared memory cannot be seen from here."""
+        self._carrier.reply(peer, Message(REFUSE, self.stream, message.epoch, (message.numbers[0],)))
+
+    def died(self, epoch: int, number: int) -> None:
+        """Nothing views the shared memory of this item any more. Any thread."""
+        self._died.append((epoch, number))
+
+    def progress(self, consumed: int, released: int) -> None:
+        """How many items, counted from the first delivered one, were consumed and released; tells the producer."""
+        self._progress = (consumed, released)
+        if self._peer is not None and (consumed, released, self._freed()) != self._told:
+            self._tell()
+
+    def _freed(self) -> int:
+        while self._died:
+            epoch, number = self._died.popleft()
+            if epoch == self._epoch:
+                self._viewed.discard(number)
+        return min(self._viewed, default=self._expected)
+
+    def _tell(self, ask: bool = False) -> None:
+        consumed, released = self._progress
+        freed = self._freed()
+        self._told = (consumed, released, freed)
+        numbers = (self._expected if ask else -1, consumed + self._base, released + self._base, freed)
+        self._carrier.reply(self._peer, Message(STATE, self.stream, self._epoch, numbers))
+
+    def _unseen(self, block: PhysicalWindow | None) -> PhysicalWindow:
+        if block is None:
+            raise ChannelError(f"data without a block on stream {self.stream!r}")
+        if self._drop_upto != NO_MARK and len(block) and int(block.ordinals[0]) <= self._drop_upto:
+            new = as_array(block.ordinals) > self._drop_upto
+            self.duplicates += int(len(block) - np.count_nonzero(new))
+            block = block.select(new).stamped(mark=max(block.mark, self._drop_upto))
+        self._seen = max(self._seen, block.mark)
+        return block
