@@ -24,6 +24,8 @@ class Settings:
     """How long working nodes may take to start."""
     drop_timeout_s: float = 10.0
     """How long working nodes may take to end by themselves before they are ended by force."""
+    restarts: int = 5
+    """How often one working node may die and be started anew before its query fails."""
     orphan_s: float = 30.0
     """A working node that has not heard of its coordinator for this long ends itself."""
     ray_address: str | None = None

@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 
-from gsdm_grid import Grid, PhysicalWindow, create_stream_type, register_input_stream
+from gsdm_grid import (
+    Grid,
+    PhysicalWindow,
+    Radio,
+    Settings,
+    create_stream_type,
+    register_input_stream,
+    register_result_stream,
+)
 from gsdm_grid.model import TypeRegistry
 
-DEADLINE_S = 30.0
+DEADLINE_S = 10.0
 
 Reading = create_stream_type(
     "Reading", {"id": "int64", "value": "float64"}, registry=TypeRegistry()
@@ -18,6 +26,48 @@ def threads_grid():
     """A grid whose working nodes are threads of this process."""
     with Grid("threads") as grid:
         yield grid
+
+
+@pytest.fixture(scope="session")
+def pools():
+    """The Ray and Spark pools of the test run: one Ray and one Spark, shared by all tests."""
+    from gsdm_grid.hosts import RayPool, SparkPool
+
+    made = {"ray": RayPool(), "spark": SparkPool()}
+    yield made
+    for pool in made.values():
+        pool.close()
+
+
+@pytest.fixture(scope="session")
+def make_grid(pools):
+    """Grids over the shared Ray and Spark, by placement and settings; all are closed at the end."""
+    grids = {}
+
+    def make(placement, **settings):
+        key = (placement, tuple(sorted(settings.items())))
+        if key not in grids:
+            grids[key] = Grid(placement, Settings(**settings), pools=pools)
+        return grids[key]
+
+    yield make
+    for grid in grids.values():
+        grid.close()
+
+
+@pytest.fixture(scope="session")
+def radio_block():
+    """Make a block of noise: count windows of length samples."""
+
+    def make(count, length=256, seed=0):
+        rng = np.random.default_rng(seed)
+        shape = (count, length)
+        channels = {
+            name: (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(np.complex64) for name in ("x", "y", "z")
+        }
+        return Radio.block(ts=np.arange(count) * 1_000_000, **channels)
+
+    return make
 
 
 @pytest.fixture(scope="session")
@@ -59,10 +109,10 @@ def run_in_threads(threads_grid):
     """Run a data flow over sources (lists of blocks) to the end; returns its result as one block."""
 
     def run(flow, stream_type, *sources):
-        query = threads_grid.cq(flow, [register_input_stream(stream_type, blocks) for blocks in sources])
+        inputs = [register_input_stream(stream_type, blocks) for blocks in sources]
+        query = threads_grid.cq(flow, inputs, [register_result_stream(blocks=100_000)])
         try:
-            blocks = list(query.run().blocks())
-            query.wait(DEADLINE_S)
+            blocks = list(query.run().wait(DEADLINE_S).blocks())
             made = next(stream.type for stream in query.plan.streams if stream.kind == "sink")
             return PhysicalWindow.concat([PhysicalWindow.empty(made), *blocks])
         finally:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 NODE_WIDTH, NODE_HEIGHT = 1.9, 0.56
 LEVEL_STEP, ROW_STEP = 2.9, 0.74
 SITE_MARGIN, SITE_GAP, SITE_HEAD = 0.18, 0.18, 0.24
-SWEEPS = 24
+SWEEPS = 200
 
 ROLE_COLORS = {
     "source": "#2f7ed8",
@@ -134,12 +134,11 @@ class FlowLayout:
         for number, unit in enumerate(units):
             unit.y = -float(number)
         for _ in range(SWEEPS):
-            wanted = {
-                id(unit): sum(other.y + step for other, step in pulls[id(unit)]) / len(pulls[id(unit)])
-                if pulls[id(unit)]
-                else unit.y
-                for unit in units
-            }
+            wanted = {}
+            for unit in units:
+                aims = [other.y + step for other, step in pulls[id(unit)]] or [unit.y]
+                # half the way only: two neighbours that both go all the way would change places for ever
+                wanted[id(unit)] = (unit.y + sum(aims) / len(aims)) / 2
             _separate(units, wanted)
 
     def _point(self, node: Hashable) -> Point:
@@ -167,9 +166,7 @@ def _separate(units: list[_Unit], wanted: dict[int, float]) -> None:
         up[id(unit)] = max([wanted[id(unit)], *below])
     down: dict[int, float] = {}
     for place, unit in reversed(list(enumerate(order))):
-        above = [
-            down[id(other)] - other.distance(unit) for other in order[place + 1 :] if other.distance(unit)
-        ]
+        above = [down[id(other)] - other.distance(unit) for other in order[place + 1 :] if other.distance(unit)]
         down[id(unit)] = min([wanted[id(unit)], *above])
     for unit in units:
         unit.y = (up[id(unit)] + down[id(unit)]) / 2
@@ -216,7 +213,7 @@ def draw_flow(
         axes.text(
             x + 0.14,
             y + box_height - 0.08,
-            _fit(name, int(box_width / 0.12)),
+            _fit(name, int(box_width / 0.092)),
             fontsize=8.5,
             color=_SITE_TEXT,
             va="top",
@@ -251,9 +248,7 @@ def draw_flow(
             zorder=4,
         )
     if title:
-        axes.text(
-            left, top + head, title, fontsize=13, fontweight="bold", color="#2b3440", va="top", ha="left"
-        )
+        axes.text(left, top + head, title, fontsize=13, fontweight="bold", color="#2b3440", va="top", ha="left")
     _draw_legend(axes, colors, left, top + 0.26)
     figure.savefig(path, facecolor="white")
     return Path(path)
@@ -275,14 +270,9 @@ def _bounds(layout: FlowLayout) -> tuple[float, float, float, float]:
 
 
 def _colors(layout: FlowLayout) -> dict[str, str]:
-    roles = list(
-        dict.fromkeys(node.role for node in sorted(layout.nodes.values(), key=lambda node: node.level))
-    )
+    roles = list(dict.fromkeys(node.role for node in sorted(layout.nodes.values(), key=lambda node: node.level)))
     others = [role for role in roles if role not in ROLE_COLORS]
-    return {
-        role: ROLE_COLORS.get(role) or _OTHER_COLORS[others.index(role) % len(_OTHER_COLORS)]
-        for role in roles
-    }
+    return {role: ROLE_COLORS.get(role) or _OTHER_COLORS[others.index(role) % len(_OTHER_COLORS)] for role in roles}
 
 
 def _fit(text: str, length: int) -> str:

@@ -97,7 +97,7 @@ class Outlet:
         self._ring_bytes = ring_bytes
         self._ring: Ring | None = None
         self._in_ring: deque[int] = deque()  # numbers of the items whose payload is in the ring
-        self._consumed = 0
+        self.consumed = 0
         self._sizes: deque[int] = deque()
         self._in_flight_bytes = 0
         self._kept: deque[tuple[int, Message]] = deque()
@@ -146,8 +146,8 @@ class Outlet:
             self._send_from(message.numbers[0])
             return
         expected, consumed, released, freed = message.numbers
-        while self._consumed < min(consumed, self.next):
-            self._consumed += 1
+        while self.consumed < min(consumed, self.next):
+            self.consumed += 1
             self._in_flight_bytes -= self._sizes.popleft()
         self.released = max(self.released, min(released, self.next))
         while self._kept and self._kept[0][0] < self.released:

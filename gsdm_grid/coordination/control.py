@@ -167,6 +167,7 @@ class ControlServer:
                 self._answer(event)
                 continue
             if kind == "register":
+                self.forget([event["node"]])
                 with self._changed:
                     self._nodes[event["node"]] = Registration(
                         identity, event["endpoint"], event["pid"], event["machine"], event["host"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gsdm_grid.channels import StreamInterface
@@ -23,7 +23,7 @@ from gsdm_grid.errors import GsdmError, NodeLost, QueryError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.hosts import HostGroup
 from gsdm_grid.model import LogicalWindow, PhysicalWindow
-from gsdm_grid.planning import Plan, PlanSite, PlanStream, compile_flow
+from gsdm_grid.planning import Plan, PlanSite, PlanStream, compile_flow, recovery_obstacle
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid
@@ -57,7 +57,9 @@ class ContinuousQuery:
         self._groups: list[HostGroup] = []
         self._statistics: dict[str, dict[str, Any]] = {}
         self._finished: dict[str, bool] = {}
-        self._ended = False
+        self.restarts: dict[str, int] = {}
+        self._installed: set[str] = set()
+        self._recovery = threading.Lock()
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._started_s = 0.0
@@ -99,6 +101,7 @@ class ContinuousQuery:
             self._release_hosts()
             raise
         with self._lock:
+            self._installed = {self.node(site) for site in plan.sites}
             self._set("installed")
 
     def activate(self, count: int | None = None, time_s: float | None = None) -> None:
@@ -237,21 +240,60 @@ class ContinuousQuery:
         with self._changed:
             if "statistics" in event:
                 self._statistics[node] = event["statistics"]
+            if kind == "register" and node in self._installed:
+                self._spawn(self._recover, node)
             if kind == "finished":
                 self._finished[node] = event["final"]
                 if len(self._finished) == len(self._plan.sites) and self.state in ("active", "stopping"):
                     self.run_seconds = time.monotonic() - self._started_s
                     self._set("installed")
         if kind == "failed":
-            self._fail_later(unpack_error(event["error"]))
+            self._spawn(self._fail, unpack_error(event["error"]))
 
     def check_hosts(self) -> None:
-        """Fail if a host died. Called regularly by the grid."""
-        if self.state in ("active", "stopping", "installed"):
-            for group in list(self._groups):
-                for node, reason in group.lost().items():
-                    self._fail_later(NodeLost(node, reason))
-                    return
+        """Start lost working nodes anew where that can be done, else fail. Called regularly by the grid."""
+        if self.state not in ("active", "stopping", "installed"):
+            return
+        for group in list(self._groups):
+            for node, reason in group.lost().items():
+                obstacle = self._obstacle_to_recovery(node)
+                if obstacle is None and group.restart(node):
+                    continue
+                self._fail(NodeLost(node, f"{reason}{f' ({obstacle})' if obstacle else ''}"))
+                return
+
+    def _obstacle_to_recovery(self, node: str) -> str | None:
+        """Why a working node cannot be started anew without loss; None if it can. Counts the attempt."""
+        site = self._plan.site(node.partition("/")[2])
+        obstacle = recovery_obstacle(self._plan, site)
+        self.restarts[site.id] = self.restarts.get(site.id, 0) + 1
+        if obstacle is None and self.restarts[site.id] > self._grid.settings.restarts:
+            return f"it died {self.restarts[site.id]} times"
+        return obstacle
+
+    def _recover(self, node: str) -> None:
+        """A working node has registered anew: install the plan on it, and have its producers send again."""
+        site = self._plan.site(node.partition("/")[2])
+        if self._plan.site(site.id).host == "spark":  # Spark starts tasks anew by itself
+            obstacle = self._obstacle_to_recovery(node)
+            if obstacle is not None:
+                self._fail(NodeLost(node, f"its Spark task died ({obstacle})"))
+                return
+        control = self._grid.control
+        try:
+            with self._recovery:
+                endpoint = control.registration(node).endpoint
+                control.call(node, {"do": "batch", "commands": self._install_commands(self._plan, site)})
+                if self.state in ("active", "stopping"):
+                    control.call(node, {"do": "activate"})
+                for stream in self._plan.streams_of(site.id):
+                    if stream.kind == "channel" and stream.to_site == site.id and stream.from_site is not None:
+                        command = {"do": "redirect", "stream": stream.name, "endpoint": endpoint}
+                        control.call(self.node(stream.from_site), command)
+        except NodeLost:
+            return  # one of them died again: its next registration starts another recovery
+        except GsdmError as error:
+            self._fail(error)
 
     # -- inside -------------------------------------------------------------------------------------------------------------
 
@@ -332,8 +374,9 @@ class ContinuousQuery:
                 told |= {"endpoint": there.endpoint, "shared": shared}
         return told
 
-    def _fail_later(self, error: GsdmError) -> None:
-        threading.Thread(target=self._fail, args=(error,), name=f"{self.id}-fail", daemon=True).start()
+    def _spawn(self, work: Callable[..., None], *args: Any) -> None:
+        """Do something that may block, away from the thread that delivers events."""
+        threading.Thread(target=work, args=args, name=f"{self.id}-{work.__name__}", daemon=True).start()
 
     def _fail(self, error: GsdmError) -> None:
         with self._changed:
@@ -347,6 +390,7 @@ class ContinuousQuery:
         """Drop all working nodes and end their hosts."""
         with self._lock:
             groups, self._groups = self._groups, []
+            self._installed = set()
             nodes = [self.node(site) for site in self.plan.sites] if self.plan else []
         for node in nodes:
             try:

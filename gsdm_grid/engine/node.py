@@ -253,8 +253,8 @@ class WorkingNode:
         """Told once per run, when all operators are done: whether the streams ended for good."""
         if self._reported or not self.active or not all(operator.done for operator in self._operators.values()):
             return None
-        if any(output.outlet.next > output.outlet.released for output in self._channel_outputs()):
-            return None  # not before what was sent is acknowledged
+        if any(output.outlet.next > output.outlet.consumed for output in self._channel_outputs()):
+            return None  # not before what was sent has been consumed
         self._reported = True
         final = all(end is not None and end.final for operator in self._operators.values() for end in operator.ends)
         if not final:

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -111,6 +111,14 @@ class DataFlow:
         """The flow itself, after checking that everything it refers to exists."""
         if not self.outputs:
             raise FlowError("data flow", "has no output")
+        for kind, ids in (("vertex", [v.id for v in self.vertices]), ("site", [site.id for site in self.sites])):
+            double = next((name for name in ids if ids.count(name) > 1), None)
+            if double is not None:
+                raise FlowError(f"{kind} {double!r}", "is there twice")
+        for site in self.sites:
+            if site.role not in get_args(Role):
+                allowed = ", ".join(get_args(Role))
+                raise FlowError(f"site {site.id!r}", f"has unknown role {site.role!r}; known: {allowed}")
         for vertex in self.vertices:
             for source in vertex.inputs:
                 known = source in self.by_id if isinstance(source, str) else 0 <= source < self.arity
@@ -118,6 +126,10 @@ class DataFlow:
                     raise FlowError(f"vertex {vertex.id!r}", f"reads {source!r}, which does not exist")
             if vertex.site not in self.role_of:
                 raise FlowError(f"vertex {vertex.id!r}", f"is assigned to unknown site {vertex.site!r}")
+        used = {vertex.site for vertex in self.vertices}
+        idle = next((site.id for site in self.sites if site.id not in used), None)
+        if idle is not None:
+            raise FlowError(f"site {idle!r}", "has nothing to execute")
         for output in self.outputs:
             if output not in self.by_id:
                 raise FlowError("data flow", f"names unknown vertex {output!r} as output")

@@ -17,6 +17,9 @@ class HostGroup(Protocol):
     def lost(self) -> dict[str, str]:
         """Nodes whose host died, with the reason; cheap, called often."""
 
+    def restart(self, node: str) -> bool:
+        """Start a lost node anew; it registers again by itself. False if this kind of host cannot."""
+
     def stop(self, timeout_s: float) -> None:
         """Wait until all nodes have ended, then end by force what has not. Safe to call twice."""
 

@@ -33,9 +33,22 @@ class NodeActor:
 class RayGroup:
     """Actors of one query."""
 
-    def __init__(self, actors: dict[str, Any], runs: dict[str, Any]) -> None:
-        self._actors = actors
-        self._runs = runs
+    def __init__(self, bootstraps: Sequence[Bootstrap]) -> None:
+        self._bootstraps = {bootstrap.node: bootstrap for bootstrap in bootstraps}
+        self._actors: dict[str, Any] = {}
+        self._runs: dict[str, Any] = {}
+        self._launches: dict[str, int] = {}
+        for node in self._bootstraps:
+            self._launch(node)
+
+    def _launch(self, node: str) -> None:
+        import ray
+
+        remote = ray.remote(max_concurrency=2, num_cpus=1, max_restarts=0)(NodeActor)
+        self._launches[node] = launch = self._launches.get(node, 0) + 1
+        name = node if launch == 1 else f"{node}#{launch}"  # Ray frees the name of a dead actor only after a while
+        self._actors[node] = actor = remote.options(name=name, namespace=NAMESPACE).remote()
+        self._runs[node] = actor.run.remote(self._bootstraps[node])
 
     def lost(self) -> dict[str, str]:
         """See `HostGroup`."""
@@ -52,6 +65,11 @@ class RayGroup:
                 except Exception as error:
                     reasons[node] = str(error).strip().splitlines()[-1]
         return reasons
+
+    def restart(self, node: str) -> bool:
+        """See `HostGroup`."""
+        self._launch(node)
+        return True
 
     def stop(self, timeout_s: float) -> None:
         """See `HostGroup`."""
@@ -88,15 +106,8 @@ class RayPool:
 
     def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> RayGroup:  # noqa: ARG002
         """See `HostPool`."""
-        import ray
-
         self.connect()
-        remote = ray.remote(max_concurrency=2, num_cpus=1, max_restarts=0)(NodeActor)
-        actors = {
-            bootstrap.node: remote.options(name=bootstrap.node, namespace=NAMESPACE).remote()
-            for bootstrap in bootstraps
-        }
-        return RayGroup(actors, {b.node: actors[b.node].run.remote(b) for b in bootstraps})
+        return RayGroup(bootstraps)
 
     def close(self) -> None:
         """See `HostPool`: shuts down only what it started."""

@@ -67,6 +67,10 @@ class SparkGroup:
         """See `HostGroup`: Spark retries single tasks by itself, so only a failed job is a loss."""
         return dict.fromkeys(self._nodes, f"Spark job failed: {self._error}") if self._error else {}
 
+    def restart(self, node: str) -> bool:  # noqa: ARG002
+        """See `HostGroup`: a job that failed has used up Spark's retries."""
+        return False
+
     def stop(self, timeout_s: float) -> None:
         """See `HostGroup`."""
         self._thread.join(timeout_s)

@@ -7,6 +7,7 @@ site. Pure: nothing here starts anything.
 from gsdm_grid.planning.compiler import compile_flow
 from gsdm_grid.planning.placement import GRID, POLICIES, RAY, SPARK, THREADS, PlacementPolicy
 from gsdm_grid.planning.plan import HostKind, Order, Plan, PlanOperator, PlanSite, PlanStream, StreamSpec
+from gsdm_grid.planning.recovery import recovery_obstacle
 
 __all__ = [
     "GRID",
@@ -23,4 +24,5 @@ __all__ = [
     "PlanStream",
     "StreamSpec",
     "compile_flow",
+    "recovery_obstacle",
 ]

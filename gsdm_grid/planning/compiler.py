@@ -92,14 +92,19 @@ def _check_streams(flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequen
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise FlowError("query", f"stream name {double!r} is used twice")
-    for stream in inputs:
+    for number, stream in enumerate(inputs):
         if stream.type is None:
             raise FlowError("query", f"input stream {stream.name!r} needs a stream type")
+        if not flow.readers(number):
+            raise FlowError("query", f"nothing reads input stream {stream.name!r}")
 
 
 def _compile_vertex(
     vertex: Vertex, flow: DataFlow, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]
 ) -> _Compiled:
+    if not vertex.inputs or (vertex.resolved.kind != "combining" and len(vertex.inputs) > 1):
+        takes = "one stream or more" if vertex.resolved.kind == "combining" else "one stream"
+        raise FlowError(f"vertex {vertex.id!r}", f"{vertex.function_name!r} takes {takes}, but gets {len(vertex.inputs)}")
     types = _input_types(vertex, inputs, compiled)
     lineages = _input_lineages(vertex, inputs, compiled)
     try:
@@ -194,8 +199,6 @@ def _connect(
 
     for number, spec in enumerate(inputs):
         readers = flow.readers(number)
-        if not readers:
-            raise FlowError("query", f"nothing reads input stream {spec.name!r}")
         assert spec.type is not None
         streams.append(PlanStream(spec.name, "source", spec.type, None, readers[0].site, spec.interface,
                                   dict(spec.options), spec.live))

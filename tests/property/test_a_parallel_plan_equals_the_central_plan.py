@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from gsdm_grid import PCC, Radio, STREAM, central, current_window, parallelize, pipe, sqf
 
 RUN = settings(
-    deadline=None, max_examples=25, derandomize=True,
+    deadline=None, max_examples=50, derandomize=True, phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 

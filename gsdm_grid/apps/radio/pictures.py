@@ -62,9 +62,7 @@ def spectrum_text(power: Array, sample_rate: float, width: int = 80, height: int
         steps = np.clip(np.ceil(filled - (row - 1) * 8), 0, 8).astype(int)
         lower, upper = (low + (high - low) * edge / rows for edge in (row - 1, row))
         tick = _tick_between(lower, upper)
-        lines.append(
-            f"{tick:>{_LABEL_WIDTH - 1}} {'┤' if tick else '│'}" + "".join(_BLOCKS[step] for step in steps)
-        )
+        lines.append(f"{tick:>{_LABEL_WIDTH - 1}} {'┤' if tick else '│'}" + "".join(_BLOCKS[step] for step in steps))
     lines.append(f"{low:>{_LABEL_WIDTH - 4}.0f} dB └" + _frequency_ruler(columns))
     lines.append(" " * (_LABEL_WIDTH + 1) + _frequency_labels(columns, sample_rate))
     return "\n".join(line.rstrip() for line in lines)
@@ -91,10 +89,7 @@ def draw_waterfall(
     peaks, at = _peaks(power, 320)
     decibels = _decibels(peaks)
     decibels = decibels - np.median(decibels)
-    shown = {
-        name: np.take_along_axis(np.fft.fftshift(polar[name], axes=-1), at, -1)
-        for name in ("theta", "V", "I")
-    }
+    shown = {name: np.take_along_axis(np.fft.fftshift(polar[name], axes=-1), at, -1) for name in ("theta", "V", "I")}
     stands_out = np.clip((decibels - _STRONG_DB) / 3, 0, 1)
 
     unit, per_unit = _unit(sample_rate / 2)
@@ -147,9 +142,7 @@ def _peaks(power: Array, columns: int) -> tuple[Array, Array]:
         at = np.broadcast_to(np.arange(columns) * length // columns, (*power.shape[:-1], columns))
         return np.take_along_axis(power, at, -1), at
     edges = np.arange(columns + 1) * length // columns
-    at = np.stack(
-        [first + power[..., first:end].argmax(-1) for first, end in itertools.pairwise(edges)], axis=-1
-    )
+    at = np.stack([first + power[..., first:end].argmax(-1) for first, end in itertools.pairwise(edges)], axis=-1)
     return np.take_along_axis(power, at, -1), at
 
 
@@ -188,9 +181,7 @@ def _frequency_labels(columns: int, sample_rate: float) -> str:
     places = _tick_places(columns)
     for number, place in enumerate(places):
         last = number == len(places) - 1
-        text = f"{(number / (len(places) - 1) - 0.5) * sample_rate / per_unit:g}" + (
-            f" {unit}" if last else ""
-        )
+        text = f"{(number / (len(places) - 1) - 0.5) * sample_rate / per_unit:g}" + (f" {unit}" if last else "")
         start = min(max(place - len(text) // 2, 0), columns - len(text))
         line[start : start + len(text)] = text
     return "".join(line)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -136,14 +136,10 @@ class RadioSynthesizer:
         made = np.empty((len(CHANNELS), len(ordinals), self.window), np.complex64)
         for row, ordinal in enumerate(ordinals):
             random = np.random.default_rng((self.seed, ordinal, self.window))
-            noise = random.standard_normal((len(CHANNELS), 2 * self.window), np.float32) * np.float32(
-                np.sqrt(0.5)
-            )
+            noise = random.standard_normal((len(CHANNELS), 2 * self.window), np.float32) * np.float32(np.sqrt(0.5))
             made[:, row] = noise.view(np.complex64)
             for carrier in self.carriers:
-                made[:, row] += carrier.field(
-                    ordinal % self.cycle * self.window, self.window, self.cycle * self.window
-                )
+                made[:, row] += carrier.field(ordinal % self.cycle * self.window, self.window, self.cycle * self.window)
         return made
 
 
@@ -159,9 +155,7 @@ class SyntheticRadio(StreamInterface):
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)
         PhysicalWindow.empty(Radio).as_type(stream_type)  # complains of attributes that it cannot fill
-        chosen = {
-            name: options[name] for name in ("window", "seed", "sample_rate", "pool") if name in options
-        }
+        chosen = {name: options[name] for name in ("window", "seed", "sample_rate", "pool") if name in options}
         self._synthesizer = RadioSynthesizer(**chosen)
         self._limit: int | None = options.get("limit")
         self._rate: float | None = options.get("rate")

@@ -69,7 +69,7 @@ def test_payload_of_ragged_columns_is_not_copied_in_either_direction(registry, t
 
 def test_slice_of_a_block_is_not_copied_either(registry):
     made = create_stream_type("T", {"a": "vector of complex64"}, registry=registry)
-    block = made.block(ts=np.arange(10), a=np.ones((10, 8), np.complex64))
+    block = made.block(ts=np.arange(10), a=np.ones((10, 8), np.complex64)).stamped(range(10))
     back = PhysicalWindow.from_arrow(block[3:7].to_arrow())
     assert np.shares_memory(back.a, block.a)
     assert back.ordinals == range(3, 7)

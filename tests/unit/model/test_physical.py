@@ -359,4 +359,4 @@ def test_size_counts_the_rows_of_the_block_only(signal):
     block = signal.block(ts=[0, 1], name=["ab", "c"], x=[[1, 2, 3], [4]])
     assert block.nbytes == 2 * 8 + (3 + 24) + (4 * 4 + 24)
     assert block[1:].nbytes == 8 + (1 + 16) + (4 + 16)
-    assert repr(block[1:]) == "<1 × Signal, 45 bytes, mark 1>"
+    assert repr(block[1:]) == "<1 × Signal, 45 bytes, mark 0>"

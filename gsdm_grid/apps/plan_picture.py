@@ -1,0 +1,56 @@
+"""A picture of a compiled query: what runs where. Turns a plan into the nodes and edges of `flow_picture`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gsdm_grid.apps.flow_picture import draw_flow
+from gsdm_grid.functions import resolve
+from gsdm_grid.planning import Plan, PlanOperator
+
+HOST_NAMES = {"ray": "Ray actor", "spark": "Spark task", "thread": "thread", "local": "this process"}
+_BUILTIN_ROLES = {"S-Merge": "merge", "OS-Join": "join", "identity": "route"}
+
+
+def draw_plan(plan: Plan, path: str | Path, title: str = "") -> Path:
+    """Draw the plan's operators on their sites, with its input and result streams. Returns the path."""
+    nodes: list[tuple[str, str, int, str | None, str]] = []
+    edges: list[tuple[str, str]] = []
+    writers: dict[str, str] = {}
+    operators = [(site, operator) for site in plan.sites for operator in site.operators]
+    for site, operator in operators:
+        place = f"{site.id} · {HOST_NAMES[site.host]}"
+        nodes.append((operator.id, _label(operator), operator.level + 1, place, _role(operator)))
+        writers |= dict.fromkeys(operator.outputs, operator.id)
+    last = max(operator.level for _, operator in operators) + 2
+    for stream in plan.streams:
+        interface = str(stream.interface).rpartition(":")[2]
+        if stream.kind == "source":
+            nodes.append((f"in {stream.name}", interface, 0, None, "source"))
+            writers[stream.name] = f"in {stream.name}"
+        elif stream.kind == "sink":
+            nodes.append((f"out {stream.name}", interface, last, None, "sink"))
+            edges.append((writers[stream.name], f"out {stream.name}"))
+    edges += [(writers[name], operator.id) for _, operator in operators for name in operator.inputs]
+    return draw_flow(nodes, edges, path, title)
+
+
+def functions_of(plan: Plan, site_id: str) -> str:
+    """What a site does, in short: the functions on it, relays left out unless there is nothing else."""
+    names = list(dict.fromkeys(operator.function["name"] for operator in plan.site(site_id).operators))
+    return " + ".join([name for name in names if name != "identity"] or ["relay"])
+
+
+def _label(operator: PlanOperator) -> str:
+    name, params = operator.function["name"], operator.params
+    if name == "identity":
+        return "relay"
+    if "n" in params and "i" in params:
+        return f"{name} {params['i']} of {params['n']}"
+    return name
+
+
+def _role(operator: PlanOperator) -> str:
+    if operator.function["name"] in _BUILTIN_ROLES:
+        return _BUILTIN_ROLES[operator.function["name"]]
+    return {"partitioning": "split", "combining": "merge"}.get(resolve(operator.function).kind, "compute")

@@ -1,0 +1,46 @@
+"""A working node whose process is killed in mid-stream is started anew; no window is lost, doubled or reordered."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from gsdm_grid import PCC, PhysicalWindow, Radio, register_input_stream
+
+COUNT = 10_000
+
+
+@pytest.fixture
+def grid(make_grid):
+    grid = make_grid("grid", block_bytes=20_000)
+    yield grid
+    for query in list(grid.queries.values()):
+        query.drop()
+
+
+FLOWS = {
+    "window distribute": lambda: PCC(2, "RRpart", "fft3", {}, "S-Merge"),
+    "window split": lambda: PCC(2, "fft3part", "fft3", {}, "OS-Join", {"fft3combine"}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize("victim", ["compute.1", "combine.0"])
+def test_every_window_arrives_once_and_in_order_though_a_process_is_killed(grid, flow, victim, radio_block):
+    block = radio_block(COUNT, 32)
+    query = grid.cq(FLOWS[flow](), [register_input_stream(Radio, block)]).run()
+    got, killed = [], False
+    for result in query.blocks():
+        got.append(result)
+        if not killed and sum(map(len, got)) > COUNT // 10:
+            os.kill(grid.control.registration(query.node(victim)).pid, signal.SIGKILL)
+            killed = True
+    query.wait(60)
+    result = PhysicalWindow.concat(got)
+    assert query.restarts == {victim: 1}
+    assert result.ts.tolist() == block.ts.tolist()
+    np.testing.assert_allclose(result.x, np.fft.fft(block.x), atol=1e-3)

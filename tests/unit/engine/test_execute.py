@@ -1,0 +1,255 @@
+"""The execute operator: how functions are called, and what they may return."""
+
+import numpy as np
+import pytest
+
+from gsdm_grid import STREAM, PhysicalWindow, Radio, current_window, sliding_window, sqf, time_window
+from gsdm_grid.engine.execute import Execute
+from gsdm_grid.errors import FunctionError
+
+
+@pytest.fixture
+def execute(reading):
+    def make(code, inputs=1, output=None, params=None, **said):
+        function = sqf(STREAM, register=False, **said)(code)
+        return Execute("v.0", function, params or {}, [reading] * inputs, output or reading)
+
+    return make
+
+
+@pytest.fixture
+def rows(readings):
+    def make(first, stop, halo=None):
+        made = readings(ts=np.arange(first, stop) * 10, first=first)
+        return made.stamped(ordinals=range(first, stop), halo=halo)
+
+    return make
+
+
+def ids(blocks):
+    return [int(k) for block in blocks for k in block.id]
+
+
+def ordinals(blocks):
+    return [int(k) for block in blocks for k in block.ordinals]
+
+
+def test_window_by_window_a_result_takes_the_place_of_its_window(execute, rows):
+    op = execute(lambda s: current_window(s).replace(value=0.0))
+    (out,) = op.push(0, rows(3, 7))
+    assert list(out.ordinals) == [3, 4, 5, 6]
+    assert set(out.value) == {0.0}
+    assert op.executions == 4
+
+
+def test_a_whole_block_is_handled_at_once(execute, rows):
+    op = execute(lambda s: current_window(s).replace(value=np.zeros(4)), whole=True)
+    (out,) = op.push(0, rows(3, 7))
+    assert list(out.ordinals) == [3, 4, 5, 6]
+    assert op.executions == 1
+
+
+def test_a_new_block_of_the_same_length_takes_the_places_of_the_old(execute, rows, reading):
+    def renewed(s):
+        v = current_window(s)
+        return reading.block(ts=v.ts, id=v.id, value=v.value)
+
+    op = execute(renewed, whole=True)
+    assert ordinals(op.push(0, rows(3, 7))) == [3, 4, 5, 6]
+    assert ordinals(op.push(0, rows(7, 12, halo=2))) == [9, 10, 11]
+
+
+def test_a_new_block_of_another_length_is_refused_with_advice(execute, rows, reading):
+    op = execute(lambda s: reading.block(ts=[0], id=[0], value=[0.0]), whole=True)
+    with pytest.raises(FunctionError, match=r"returned 1 new windows for 4: derive them with select\(\)"):
+        op.push(0, rows(0, 4))
+
+
+def test_a_filter_over_blocks_keeps_places_and_moves_the_mark(execute, rows):
+    op = execute(lambda s: (v := current_window(s)).select(v.id % 3 == 0), whole=True)
+    (out,) = op.push(0, rows(0, 6))
+    assert list(out.ordinals) == [0, 3]
+    assert out.mark == 5
+    (none,) = op.push(0, rows(7, 9))
+    assert (len(none), none.mark) == (0, 8)
+
+
+def test_none_is_no_result_but_moves_the_mark(execute, rows):
+    for whole in (False, True):
+        op = execute(lambda s: None if current_window(s) is not None else None, whole=whole)
+        (told,) = op.push(0, rows(0, 4))
+        assert (len(told), told.mark) == (0, 3)
+
+
+def test_a_function_that_does_not_look_at_its_stream_is_called_once_per_window_or_block(execute, rows, reading):
+    constant = reading.window(ts=1, id=2, value=3.0)
+    op = execute(lambda s: constant)
+    assert ids(op.push(0, rows(0, 3))) == [2, 2, 2]
+    blind = execute(lambda s: None, whole=True)
+    blind.push(0, rows(0, 5))
+    blind.push(0, rows(5, 8))
+    assert blind.executions == 2
+    assert blind.floor(0) is None
+
+
+@pytest.mark.parametrize("kind", ["list", "tuple", "generator", "block"])
+def test_several_windows_per_execution_have_the_place_of_theirs(execute, rows, reading, kind):
+    def twice(s):
+        v = current_window(s)
+        if kind == "block":
+            return reading.block(ts=[v.ts] * 2, id=[v.id, v.id + 100], value=[v.value] * 2)
+        return (list if kind == "list" else tuple)([v, v.replace(id=v.id + 100)])
+
+    def generator(s):
+        v = current_window(s)
+        yield v
+        yield v.replace(id=current_window(s).id + 100)
+
+    out = execute(generator if kind == "generator" else twice).push(0, rows(0, 3))
+    assert ids(out) == [0, 100, 1, 101, 2, 102]
+    assert ordinals(out) == [0, 0, 1, 1, 2, 2]
+
+
+def test_an_empty_list_or_block_is_no_result(execute, rows, reading):
+    for nothing in ([], PhysicalWindow.empty(reading)):
+        op = execute(lambda s, nothing=nothing: nothing if current_window(s) else None)
+        assert ids(op.push(0, rows(0, 3))) == []
+
+
+@pytest.mark.parametrize("wrong", [42, "text", {"ts": 0}, [1, 2], b"", np.zeros(3)], ids=lambda w: type(w).__name__)
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_is_no_window_is_refused(execute, rows, wrong, whole):
+    op = execute(lambda s, wrong=None: wrong, params={"wrong": wrong}, whole=whole, name="liar")
+    with pytest.raises(FunctionError, match=r"vertex 'v.0', function 'liar': promised .*'Reading', returned"):
+        op.push(0, rows(0, 2))
+
+
+def test_windows_of_another_type_are_refused(execute, rows):
+    other = Radio.window(ts=0, x=[], y=[], z=[])
+    with pytest.raises(FunctionError, match="promised windows of 'Reading', returned windows of 'Radio'"):
+        execute(lambda s: other).push(0, rows(0, 1))
+
+
+def test_windows_of_a_subtype_are_taken_for_what_was_promised(execute, rows, reading):
+    out = execute(lambda s: current_window(s), output=STREAM).push(0, rows(0, 2))
+    assert {block.type for block in out} == {STREAM}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_error_names_the_vertex_the_function_and_the_cause(execute, rows, whole):
+    def broken(s):
+        raise ZeroDivisionError("by nothing")
+
+    with pytest.raises(FunctionError, match=r"vertex 'v.0', function 'broken': ZeroDivisionError: by nothing") as error:
+        execute(broken, whole=whole).push(0, rows(0, 1))
+    assert "raise ZeroDivisionError" in error.value.trace
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
+
+
+def test_an_error_in_a_generator_names_the_function_too(execute, rows):
+    def broken(s):
+        yield current_window(s)
+        raise ValueError("halfway")
+
+    with pytest.raises(FunctionError, match="'broken': ValueError: halfway"):
+        execute(broken).push(0, rows(0, 1))
+
+
+def test_an_unknown_attribute_is_named_with_those_that_there_are(execute, rows):
+    with pytest.raises(FunctionError, match="unknown attribute 'colour' of stream type 'Reading'; known: id, ts, value"):
+        execute(lambda s: current_window(s).colour).push(0, rows(0, 1))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_function_cannot_change_its_input(execute, rows, whole):
+    def spoil(s):
+        windows = current_window(s) if whole else sliding_window(s, 2)
+        windows.value[0] = 7.0
+        return windows
+
+    with pytest.raises(FunctionError, match="read-only"):
+        execute(spoil, whole=whole).push(0, rows(0, 2))
+
+
+def test_a_window_refuses_assignment(execute, rows):
+    def spoil(s):
+        current_window(s).value = 1.0
+
+    with pytest.raises(FunctionError, match="windows are immutable"):
+        execute(spoil).push(0, rows(0, 1))
+
+
+def test_a_function_that_needs_more_windows_is_called_again_when_they_have_come(execute, rows):
+    op = execute(lambda s: sliding_window(s, 3, 2)[0])
+    assert ids(op.push(0, rows(0, 2))) == []
+    assert op.floor(0) == 0
+    out = op.push(0, rows(2, 6))
+    assert ids(out) == [0, 2]
+    assert out[-1].mark == 3
+    assert op.floor(0) == 4
+    assert op.executions == 2
+
+
+def test_code_that_catches_exceptions_does_not_see_that_windows_are_lacking(execute, rows):
+    def careful(s):
+        try:
+            return sliding_window(s, 2)[1]
+        except Exception:
+            return current_window(s)
+
+    assert ids(execute(careful).push(0, rows(0, 3))) == [1, 2]
+
+
+def test_a_new_segment_forgets_what_came_before_and_skips_its_context(execute, rows):
+    op = execute(lambda s: current_window(s).replace(id=len(time_window(s, 100e-9))))
+    assert ids(op.push(0, rows(0, 3))) == [1, 2, 3]
+    out = op.push(0, rows(2, 6, halo=2))
+    assert ids(out) == [3, 4]
+    assert ordinals(out) == [4, 5]
+
+
+def test_state_lives_from_init_to_cleanup(execute, rows):
+    gone = []
+
+    def count(s, start, state=None):
+        state["seen"] += 1
+        return current_window(s).replace(id=state["seen"])
+
+    op = execute(count, params={"start": 10}, init=lambda start: {"seen": start}, cleanup=gone.append)
+    assert ids(op.push(0, rows(0, 2)))[-1] == 12
+    assert gone == []
+    op.dispose()
+    assert [list(state) for state in gone] == [["seen"]]
+
+
+def test_errors_in_init_and_cleanup_name_the_function(execute):
+    def fail(*given, **named):
+        raise OSError("no disk")
+
+    def named(s, state=None):
+        return None
+
+    with pytest.raises(FunctionError, match="'named': OSError: no disk"):
+        execute(named, init=fail)
+    op = execute(named, init=lambda: 0, cleanup=fail)
+    with pytest.raises(FunctionError, match="'named': OSError: no disk"):
+        op.dispose()
+
+
+def test_a_combining_function_is_fed_where_it_lacks_windows(execute, rows):
+    def both(streams):
+        one, two = (current_window(s) for s in streams)
+        return one.replace(id=one.id * 100 + two.id)
+
+    op = execute(both, inputs=2, kind="combining")
+    assert op.wants(0)
+    assert op.wants(1)
+    assert ids(op.push(0, rows(0, 3))) == []
+    assert not op.wants(0)
+    assert op.wants(1)
+    assert ids(op.push(1, rows(0, 2))) == [0, 101]
+    assert not op.wants(0)
+    assert ids(op.push(1, rows(2, 9))) == [202]
+    assert op.wants(0)
+    assert not op.wants(1)
+    assert op.floor(1) == 3

@@ -1,0 +1,110 @@
+"""Overlap partitions: what each partition is sent, whatever the blocks were."""
+
+import numpy as np
+import pytest
+
+from gsdm_grid.engine.execute import Execute
+from gsdm_grid.errors import QueryError
+from gsdm_grid.functions import functions
+from gsdm_grid.operators import SlidingOverlap, SMerge, TimeOverlap
+
+RNG = np.random.default_rng(1)
+
+
+def placed(block, cut, sizes):
+    return cut(block.stamped(ordinals=range(len(block))), sizes)
+
+
+def sent(partition, blocks):
+    return [out for block in blocks for out in partition.push(0, block)]
+
+
+def segments(blocks):
+    """Ids of each segment, context marked with a minus."""
+    found = []
+    for block in blocks:
+        if block.halo is not None:
+            found.append([-int(k) for k in block.id[: block.halo]])
+            block = block[block.halo :]
+        found[-1] += [int(k) for k in block.id]
+    return [segment for segment in found if segment]
+
+
+@pytest.mark.parametrize("sizes", [[1], [4], [100], [1, 5, 2]])
+@pytest.mark.parametrize(
+    ("size", "step", "expected"),
+    [
+        (3, 1, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]),
+        (2, 2, [[0, 1, 2, 3], [8, 9, 10, 11]]),
+        (2, None, [[0, 1, 2, 3], [8, 9, 10, 11]]),
+        (1, 3, [[0, 1, 2, 3]]),
+    ],
+    ids=["size>step", "size=step", "jumping", "size<step"],
+)
+def test_a_partition_of_sliding_windows_gets_what_its_results_need(readings, cut, reading, size, step, expected, sizes):
+    partition = SlidingOverlap(reading, 2, 0, size, step, chunk=2)
+    assert segments(sent(partition, placed(readings(12), cut, sizes))) == expected
+
+
+@pytest.mark.parametrize("sizes", [[1], [3], [100]])
+def test_a_partition_of_time_windows_gets_its_history_as_context(readings, cut, reading, sizes):
+    partition = TimeOverlap(reading, 2, 1, span_s=20e-9, chunk=2)
+    assert segments(sent(partition, placed(readings(8), cut, sizes))) == [[0, -1, 2, 3], [-4, -5, 6, 7]]
+
+
+def test_equal_timestamps_are_all_context(readings, cut, reading):
+    partition = TimeOverlap(reading, 2, 1, span_s=0.0, chunk=2)
+    assert segments(sent(partition, placed(readings(ts=[5, 5, 5, 6]), cut, [4]))) == [[0, -1, 2, 3]]
+
+
+def test_marks_go_on_while_it_is_the_turn_of_others(readings, cut, reading):
+    partition = SlidingOverlap(reading, 2, 1, 1, 1, chunk=4)
+    out = sent(partition, placed(readings(4), cut, [1]))
+    assert [(len(block), block.mark, block.halo) for block in out] == [(0, k, 0) for k in range(4)]
+
+
+def test_what_is_no_longer_needed_is_forgotten(readings, cut, reading):
+    sliding = SlidingOverlap(reading, 2, 0, 3, 1, chunk=2)
+    timed = TimeOverlap(reading, 2, 0, 20e-9, chunk=2)
+    for block in placed(readings(200), cut, [1]):
+        sliding.push(0, block)
+        timed.push(0, block)
+        assert len(sliding._held) <= 4
+        assert len(timed._held) <= 5
+    assert timed.floor(0) > 190
+
+
+def test_a_chunk_needs_at_least_one_result(reading):
+    with pytest.raises(QueryError, match="chunk must be at least 1, got 0"):
+        SlidingOverlap(reading, 2, 0, 1, 1, chunk=0)
+
+
+@pytest.mark.parametrize("trial", range(30))
+def test_the_function_gives_the_same_results_in_partitions(readings, cut, reading, trial):
+    rng = np.random.default_rng(trial)
+    n, chunk, size, step = (int(k) for k in rng.integers(1, 6, 4))
+    ts = np.cumsum(rng.integers(0, 3, int(rng.integers(0, 50))))
+    blocks = placed(readings(ts=ts), cut, [int(k) for k in rng.integers(1, 9, 3)])
+    if trial % 2:
+        name, params = "aggregate", {"size": size, "step": step}
+        parts = [SlidingOverlap(reading, n, i, size, step, chunk) for i in range(n)]
+    else:
+        name, params = "time_aggregate", {"span": size * 1e-9}
+        parts = [TimeOverlap(reading, n, i, size * 1e-9, chunk) for i in range(n)]
+    function = functions.get(name)
+    bound = function.bind(params)
+    made = function.result_type([reading], bound)
+    central = Execute("f", function, bound, [reading], made)
+    copies = [Execute(f"f{i}", function, bound, [reading], made) for i in range(n)]
+    merge = SMerge(n, made)
+    expected = [w for block in blocks for out in central.push(0, block) for w in out]
+    got = []
+    for block in blocks:
+        for i in range(n):
+            for piece in parts[i].push(0, block):
+                for result in copies[i].push(0, piece):
+                    got += [w for out in merge.push(i, result) for w in out]
+    assert got == expected[: len(got)]
+    for i in range(n):
+        got += [w for out in merge.close(i) for w in out]
+    assert got == expected

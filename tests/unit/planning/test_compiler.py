@@ -1,0 +1,139 @@
+"""The compiler: types, streams, levels, and what it refuses."""
+
+import json
+
+import pytest
+
+from gsdm_grid import PCC, Channel, Polar, Radio, central, lpipe, parallel, partition, pipe
+from gsdm_grid.errors import FlowError, QueryError
+from gsdm_grid.flow import DataFlow
+from gsdm_grid.planning import StreamSpec, compile_flow
+
+
+def inp(name="in", stream_type=Radio):
+    return StreamSpec(name, "udp", stream_type)
+
+
+def out(name="out", stream_type=None):
+    return StreamSpec(name, "tcp", stream_type)
+
+
+def compiled(flow, inputs=None, outputs=None):
+    return compile_flow("q", flow, inputs or [inp()], outputs or [out()])
+
+
+def operators(plan):
+    return {operator.id: operator for site in plan.sites for operator in site.operators}
+
+
+def kinds(plan, kind):
+    return [stream.name for stream in plan.streams if stream.kind == kind]
+
+
+def test_types_are_derived_from_level_to_level():
+    plan = compiled(pipe("fft3", "polarize"))
+    assert operators(plan)["fft3.0"].output_type == Radio
+    assert operators(plan)["polarize.0"].output_type == Polar
+    assert plan.stream("out").type == Polar
+
+
+def test_a_type_mismatch_names_the_vertex_and_both_types():
+    with pytest.raises(FlowError) as error:
+        compiled(pipe("polarize", "fft3"))
+    assert "vertex 'fft3.0'" in str(error.value)
+    assert "'Radio'" in str(error.value)
+    assert "'Polar'" in str(error.value)
+
+
+def test_a_merge_of_different_types_names_the_vertex():
+    with pytest.raises(FlowError, match="vertex 'S-Merge.0'"):
+        compiled(central("S-Merge", None, 2), [inp("a"), inp("b", Channel)])
+
+
+def test_levels_decide_the_order_of_operators_and_sites():
+    plan = compiled(lpipe("fft3", "xmagn", [1], "polarize"))
+    assert [operator.id for operator in plan.sites[0].operators] == ["fft3.0", "xmagn.0", "polarize.0"]
+    tree = compiled(PCC(2, "RRpart", "fft3", {}, "S-Merge"))
+    assert {site.role: site.level for site in tree.sites} == {"partition": 0, "compute": 1, "combine": 2}
+
+
+def test_streams_inside_a_site_are_memory_and_between_sites_channels():
+    assert kinds(compiled(lpipe("fft3", "polarize")), "memory") == ["fft3.0→compute.0"]
+    plan = compiled(pipe("fft3", "polarize"))
+    assert kinds(plan, "channel") == ["fft3.0→compute.1"]
+    assert not kinds(plan, "memory")
+    channel = plan.stream("fft3.0→compute.1")
+    assert (channel.from_site, channel.to_site) == ("compute.0", "compute.1")
+
+
+def test_an_input_that_several_vertices_share_is_consumed_once():
+    plan = compiled(PCC(3, "RRpart", "fft3", {}, "S-Merge"))
+    assert kinds(plan, "source") == ["in"]
+    assert [operators(plan)[f"RRpart.{i}"].inputs for i in range(3)] == [("in",)] * 3
+
+
+def test_a_result_that_two_vertices_of_one_site_share_is_sent_once():
+    plan = compiled(pipe("fft3", PCC(2, "RRpart", "fft3", {}, "S-Merge")))
+    assert operators(plan)["fft3.0"].outputs == ("fft3.0→partition.0",)
+
+
+def test_an_input_that_several_sites_share_is_read_once_and_relayed():
+    flow = DataFlow.from_json({**parallel(2, "fft3").to_json(), "arity": 1, "vertices": [
+        {**vertex, "inputs": [0]} for vertex in parallel(2, "fft3").to_json()["vertices"]
+    ]})
+    plan = compiled(flow, outputs=[out("a"), out("b")])
+    assert plan.stream("in").to_site == "source.0"
+    assert len(operators(plan)["source.0"].outputs) == 2
+
+
+def test_several_result_streams_of_one_output_replicate_it():
+    plan = compiled(central("fft3"), outputs=[out("a"), out("b"), out("c")])
+    assert operators(plan)["fft3.0"].outputs == ("a", "b", "c")
+
+
+def test_each_output_of_a_wide_flow_has_a_result_stream_of_its_own():
+    plan = compiled(partition(2, "RRpart"), outputs=[out("a"), out("b")])
+    assert [operators(plan)[f"RRpart.{i}"].outputs for i in range(2)] == [("a",), ("b",)]
+
+
+@pytest.mark.parametrize(
+    ("flow", "inputs", "outputs", "message"),
+    [
+        (central("fft3"), [inp("a"), inp("b")], None, "takes 1 input streams, got 2"),
+        (partition(2, "RRpart"), None, [out()], "2 output streams, got 1"),
+        (partition(2, "RRpart"), None, [out("a"), out("b"), out("c")], "2 output streams, got 3"),
+        (central("fft3"), [inp("same")], [out("same")], "'same' is used twice"),
+        (central("fft3"), [StreamSpec("in", "udp")], None, "'in' needs a stream type"),
+        (central("fft3"), None, [out("o", Polar)], "result is of type 'Radio'.*'o' takes 'Polar'"),
+        (central("OS-Join", {"combine": "fft3"}, 2), [inp("a"), inp("b")], None, "vertex 'OS-Join.0'.*kind 'combine'"),
+    ],
+)
+def test_what_does_not_fit_the_streams_is_refused(flow, inputs, outputs, message):
+    with pytest.raises(FlowError, match=message):
+        compiled(flow, inputs, outputs)
+
+
+def test_a_query_needs_a_result_stream():
+    with pytest.raises(FlowError, match="at least one result stream"):
+        compile_flow("q", central("fft3"), [inp()], [])
+
+
+def changed(flow, **changes):
+    data = json.loads(json.dumps(flow.to_json()))
+    data["vertices"][0].update(changes)
+    return DataFlow.from_json({**data, "arity": 2})
+
+
+def test_an_input_stream_that_nothing_reads_is_refused():
+    with pytest.raises(FlowError, match="nothing reads input stream 'b'"):
+        compiled(changed(central("fft3")), [inp("a"), inp("b")])
+
+
+def test_a_function_of_one_stream_with_two_inputs_is_refused():
+    with pytest.raises(FlowError, match=r"'fft3.0': 'fft3' takes one stream, but gets 2"):
+        compiled(changed(central("fft3"), inputs=[0, 1]), [inp("a"), inp("b")])
+
+
+def test_a_function_that_is_unknown_here_is_refused():
+    with pytest.raises(QueryError, match="ghost"):
+        compiled(changed(central("S-Merge", None, 2), function={"name": "ghost"}), [inp("a"), inp("b")])
