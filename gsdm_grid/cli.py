@@ -99,8 +99,8 @@ def demo(
 
     _end_on_signals()
     # JSON has the standard output to itself; a copy of the error stream, because the demo lends that to Spark
-    console = _console(sys.stdout.fileno() if not as_json else sys.stderr.fileno())
     chosen = DemoOptions(windows, window, placement.value, out, seed).checked()
+    console = _console(sys.stderr.fileno() if as_json else sys.stdout.fileno())
     console.print(headline(chosen))
     live = console.is_terminal and not headless
     with LiveView(console) if live else PlainView(console) as view:

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.channels.memory import WindowFeed
-from gsdm_grid.channels.player import Pacer, positive
+from gsdm_grid.channels.pacing import Pacer
+from gsdm_grid.channels.player import positive
 from gsdm_grid.errors import FunctionError, GsdmError, QueryError
 from gsdm_grid.model import PhysicalWindow, StreamType
 
@@ -40,7 +41,7 @@ class GeneratorSource(StreamInterface):
     def open(self, context: InterfaceContext) -> None:
         """See `StreamInterface`. Reopened, it goes on where it was."""
         super().open(context)
-        self._pacer = Pacer(context, self._rate) if self._rate else None
+        self._pacer = Pacer(context.clock, self._rate) if self._rate else None
 
     def next(self, limit: int) -> PhysicalWindow | None:
         """See `StreamInterface`. None while the next window is not due."""
@@ -50,7 +51,7 @@ class GeneratorSource(StreamInterface):
                 return None
         block = self._guarded(lambda feed: feed.take(limit, self.context.clock))
         if self._pacer is not None:
-            self._pacer.released(len(block))
+            self._pacer.passed(len(block))
         return block
 
     def seek(self, ordinal: int) -> None:
@@ -61,10 +62,9 @@ class GeneratorSource(StreamInterface):
         self._guarded(lambda feed: feed.skip(ordinal, self.context.clock))
         return None
 
-    def close(self) -> None:
+    def due_s(self) -> float | None:
         """See `StreamInterface`."""
-        if self._pacer is not None:
-            self._pacer.close()
+        return self._pacer.due_s if self._pacer is not None else None
 
     def _guarded(self, step: Callable[[WindowFeed], T]) -> T:
         """Run a step of the user's code; what it raises says whose it is."""

@@ -58,9 +58,13 @@ class StreamInterface:
     def next(self, limit: int) -> PhysicalWindow | None:  # noqa: ARG002
         """At most ``limit`` windows, or None if there are none just now. Must not block; `EndOfStream` at the end.
 
-        A source that got windows later, in a thread of its own, calls ``context.wake()``.
+        A source that gets windows later calls ``context.wake()`` then, from a thread of its own, or knows ``due_s``.
         """
         raise QueryError(f"stream interface {type(self).__name__!r} cannot be read from")
+
+    def due_s(self) -> float | None:
+        """When ``next`` is worth asking again after None, on the context's monotonic clock, if the source knows."""
+        return None
 
     def seek(self, ordinal: int) -> None:  # noqa: ARG002
         """Go on reading at this place, counted in windows from the start. Only if ``replayable``."""

@@ -11,7 +11,6 @@ Options of every source of recordings: ``repeat``, how many times or ``"forever"
 
 from __future__ import annotations
 
-import threading
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
+from gsdm_grid.channels.pacing import Pacer
 from gsdm_grid.errors import QueryError, SchemaError
 from gsdm_grid.model import Array, PhysicalWindow, Ragged, StreamType, Text
 from gsdm_grid.model.columns import check_column
@@ -27,70 +27,6 @@ from gsdm_grid.model.types import NANOSECONDS
 
 OFFSETS = ".offsets"
 """What follows the name of an attribute in the name of the array that holds its offsets (see `Ragged`)."""
-
-
-class Pacer:
-    """Lets windows pass at a rate or by their timestamps, counted from its making. Never waits itself.
-
-    When nothing is due it has ``context.wake`` called once something is, by a timer that ``close`` cancels.
-    """
-
-    def __init__(self, context: InterfaceContext, rate: float | None = None) -> None:
-        self._context = context
-        self._rate = rate
-        self._started_s = context.clock.monotonic_s()
-        self._released = 0
-        self._first_ts: int | None = None
-        self._timers: list[threading.Timer] = []
-        self._armed = False
-
-    def allowed(self, limit: int) -> int:
-        """How many of the next ``limit`` windows are due at the rate; if none is, a wake-up is arranged."""
-        if self._rate is None:
-            return limit
-        elapsed = self._context.clock.monotonic_s() - self._started_s
-        due = int(elapsed * self._rate + 1e-6) + 1 - self._released
-        if due <= 0:
-            self._wake_in(self._released / self._rate - elapsed)
-        return max(0, min(limit, due))
-
-    def released(self, count: int) -> None:
-        """Say that windows have passed."""
-        self._released += count
-
-    def allowed_by_ts(self, ts: Array) -> int:
-        """How many of the windows with these timestamps are due; if none is, a wake-up is arranged."""
-        if len(ts) == 0:
-            return 0
-        if self._first_ts is None:
-            self._first_ts = int(ts[0])
-        elapsed_ns = round((self._context.clock.monotonic_s() - self._started_s) * NANOSECONDS)
-        late = ts - self._first_ts > elapsed_ns
-        count = int(late.argmax()) if late.any() else len(ts)
-        if count == 0:
-            self._wake_in((int(ts[0]) - self._first_ts - elapsed_ns) / NANOSECONDS)
-        return count
-
-    def close(self) -> None:
-        """Cancel the wake-up. Safe to call twice."""
-        timers, self._timers = self._timers, []
-        for timer in timers:
-            timer.cancel()
-            timer.join()
-
-    def _wake_in(self, delay_s: float) -> None:
-        if self._armed:
-            return
-        self._armed = True
-        timer = threading.Timer(max(delay_s, 0.0002), self._fire)
-        timer.daemon = True
-        # A timer that has fired may still be on its way out of ``wake``.
-        self._timers = [*(other for other in self._timers if other.is_alive()), timer]
-        timer.start()
-
-    def _fire(self) -> None:
-        self._armed = False
-        self._context.wake()
 
 
 class Recording(Protocol):
@@ -142,7 +78,7 @@ class RecordedSource(StreamInterface):
     def open(self, context: InterfaceContext) -> None:
         """See `StreamInterface`."""
         super().open(context)
-        self._pacer = Pacer(context, self._rate) if self._rate or self._realtime else None
+        self._pacer = Pacer(context.clock, self._rate) if self._rate or self._realtime else None
         self.prepare()
 
     def prepare(self) -> None:
@@ -171,7 +107,7 @@ class RecordedSource(StreamInterface):
                 return None
             block = PhysicalWindow(block.type, block.select(slice(due)).columns)
         if self._pacer is not None:
-            self._pacer.released(len(block))
+            self._pacer.passed(len(block))
         self._position += len(block)
         return block
 
@@ -179,14 +115,15 @@ class RecordedSource(StreamInterface):
         """See `StreamInterface`."""
         self._position = ordinal
         if self._pacer is not None:
-            self._pacer.close()
-            self._pacer = Pacer(self.context, self._rate)
+            self._pacer = Pacer(self.context.clock, self._rate)
+
+    def due_s(self) -> float | None:
+        """See `StreamInterface`."""
+        return self._pacer.due_s if self._pacer is not None else None
 
     def close(self) -> None:
         """See `StreamInterface`. Blocks that are still under way keep the mapped file alive."""
         self._recording = None
-        if self._pacer is not None:
-            self._pacer.close()
 
 
 class _Arrays:

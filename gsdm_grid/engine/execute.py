@@ -20,7 +20,7 @@ from gsdm_grid.operators import Blocks, StreamOperator
 
 
 def user_call(vertex: str, function: StreamFunction, *args: Any, **kwargs: Any) -> Any:
-    """Call user code; what it raises becomes a `FunctionError` that names the place. Generators are run to their end."""
+    """Call user code; what it raises becomes a `FunctionError` that names the place. Generators run to their end."""
 
     def call() -> Any:
         result = function.code(*args, **kwargs)
@@ -116,8 +116,8 @@ class Execute(StreamOperator):
             raise FunctionError(
                 self._vertex,
                 self._function.name,
-                f"returned {len(block)} new windows for {len(given)}: derive them with select(), replace() or as_type(), "
-                "so that they keep their places in the stream",
+                f"returned {len(block)} new windows for {len(given)}: derive them with select(), replace() or "
+                "as_type(), so that they keep their places in the stream",
             )
         return block.stamped(ordinals=given.ordinals)
 

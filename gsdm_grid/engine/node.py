@@ -238,6 +238,7 @@ class WorkingNode:
     def wait_s(self) -> float:
         """How long the runner may wait for messages if a period did nothing."""
         deadlines = [op.logic.deadline_s() for op in self._operators.values() if not op.done]
+        deadlines += [s.interface.due_s() for s in self._inputs.values() if isinstance(s, SourceStream) and not s.ended]
         known = [deadline for deadline in deadlines if deadline is not None]
         if self._stop_time_s is not None and self.active:
             known.append(self._stop_time_s)

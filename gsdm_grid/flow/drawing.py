@@ -52,7 +52,8 @@ def to_mermaid(flow: DataFlow) -> str:
     lines = ["flowchart LR"]
     for number, site in enumerate(flow.sites):
         lines.append(f'  subgraph s{number}["{site.id}"]')
-        lines += [f'    {ids[v.id]}["{label(v).replace(chr(34), chr(39))}"]' for v in flow.vertices if v.site == site.id]
+        members = [v for v in flow.vertices if v.site == site.id]
+        lines += [f'    {ids[v.id]}["{label(v).replace(chr(34), chr(39))}"]' for v in members]
         lines.append("  end")
     lines += [f'  {ids[name]}(["{name}"])' for name in ids if name.startswith(("in[", "out["))]
     lines += [f"  {ids[a]} --> {ids[b]}" for a, b in arcs(flow)]

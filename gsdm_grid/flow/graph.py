@@ -143,7 +143,8 @@ class DataFlow:
             "outputs": list(self.outputs),
             "sites": [{"id": site.id, "role": site.role} for site in self.sites],
             "vertices": [
-                {"id": v.id, "function": dict(v.function), "params": dict(v.params), "inputs": list(v.inputs), "site": v.site}
+                {"id": v.id, "function": dict(v.function), "params": dict(v.params), "inputs": list(v.inputs),
+                 "site": v.site}
                 for v in self.vertices
             ],
             "template": self.template,

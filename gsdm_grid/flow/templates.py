@@ -32,7 +32,8 @@ def partition(n: int, fun: Fun, params: Params = None) -> DataFlow:
     _check_degree(n, "partition")
     site = Site(fresh_id("partition"), "partition")
     parts = [_expand(fun, _partition_params(fun, n, i, params), 1, f"partition({n}), part {i}") for i in range(n)]
-    merged = _side_by_side([replace(part, sites=(site,), vertices=_moved(part, site.id)) for part in parts], shared=True)
+    moved = [replace(part, sites=(site,), vertices=_moved(part, site.id)) for part in parts]
+    merged = _side_by_side(moved, shared=True)
     return renamed(replace(merged, template=f"partition({n}, {_name(fun)})"))
 
 
@@ -83,7 +84,8 @@ def PCC(
     """
     part, part_params = partfun if isinstance(partfun, tuple) else (partfun, None)
     stages = [partition(n, part, part_params), parallel(n, fun, params), central(combfun, combparams, n)]
-    return renamed(replace(_chained(stages, f"PCC({n})"), template=f"PCC({n}, {_name(part)}, {_name(fun)}, {_name(combfun)})"))
+    template = f"PCC({n}, {_name(part)}, {_name(fun)}, {_name(combfun)})"
+    return renamed(replace(_chained(stages, f"PCC({n})"), template=template))
 
 
 def parallelize(fun: str | StreamFunction, params: Params, strategy: str, n: int) -> DataFlow:
@@ -120,7 +122,8 @@ def build(spec: Any) -> DataFlow:
     if isinstance(spec, str):
         return central(spec)
     if not isinstance(spec, Mapping):
-        raise FlowError("data flow", f"expected a function name or a mapping with 'template', got {type(spec).__name__}")
+        got = type(spec).__name__
+        raise FlowError("data flow", f"expected a function name or a mapping with 'template', got {got}")
     if "vertices" in spec:
         return DataFlow.from_json(spec)
     name = str(spec.get("template"))
@@ -190,8 +193,9 @@ def _partition_params(fun: Fun, n: int, i: int, params: Params) -> Params:
     function = functions.get(fun)
     names = [parameter.name for parameter in function.parameters]
     if names[:2] != ["n", "i"]:
-        raise FlowError(f"partition({n})", f"{function.name!r} is no partitioning function: its first parameters must be "
-                                           f"'n' and 'i', they are {', '.join(names[:2]) or 'none'}")
+        they = ", ".join(names[:2]) or "none"
+        raise FlowError(f"partition({n})", f"{function.name!r} is no partitioning function: its first parameters must "
+                                           f"be 'n' and 'i', they are {they}")
     if params is None or isinstance(params, Mapping):
         return {"n": n, "i": i, **(params or {})}
     return [n, i, *(params if isinstance(params, list | tuple) else [params])]
@@ -232,7 +236,8 @@ def _chained(stages: Sequence[DataFlow], place: str) -> DataFlow:
         following = copied(stage)
         outputs = flow.outputs
         connected = tuple(
-            replace(v, inputs=tuple(s if isinstance(s, str) else outputs[s] for s in v.inputs)) for v in following.vertices
+            replace(v, inputs=tuple(s if isinstance(s, str) else outputs[s] for s in v.inputs))
+            for v in following.vertices
         )
         flow = DataFlow(
             flow.arity, following.outputs, flow.vertices + connected, flow.sites + following.sites, place

@@ -57,7 +57,9 @@ class OSJoin(OrderedPorts):
         results = []
         if len(common):
             matching = [
-                piece.select(np.searchsorted(key, common)) for piece, key in zip(pieces, keys, strict=True) if piece is not None
+                piece.select(np.searchsorted(key, common))
+                for piece, key in zip(pieces, keys, strict=True)
+                if piece is not None
             ]
             results.append(self._combined(matching))
         results += self._missing(pieces, keys, np.setdiff1d(np.concatenate(keys), common))
@@ -102,7 +104,7 @@ class OSJoin(OrderedPorts):
 
 
 def _told_apart(keys: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """Keys in the same order, where an input has one several times told apart: the n-th joins the n-th of the others."""
+    """Keys in the same order, those that come several times told apart: the n-th joins the n-th of the others."""
     if not any((np.diff(given) == 0).any() for given in keys):
         return keys
     ranks = [np.searchsorted(np.unique(np.concatenate(keys)), given) for given in keys]

@@ -7,6 +7,8 @@ would wait anew for every window.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,7 +46,7 @@ def interleave(pieces: list[PhysicalWindow], by_ordinal: bool) -> PhysicalWindow
     places = np.empty(len(order), np.intp)
     places[order] = np.arange(len(order))
     bounds = np.cumsum([0, *(len(piece) for piece in pieces)])
-    targets = [_regular(places[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    targets = [_regular(places[a:b]) for a, b in pairwise(bounds)]
     first = pieces[0]
     columns: dict[str, Column] = {}
     for name in first.type.attributes:

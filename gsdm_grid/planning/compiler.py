@@ -104,7 +104,8 @@ def _compile_vertex(
 ) -> _Compiled:
     if not vertex.inputs or (vertex.resolved.kind != "combining" and len(vertex.inputs) > 1):
         takes = "one stream or more" if vertex.resolved.kind == "combining" else "one stream"
-        raise FlowError(f"vertex {vertex.id!r}", f"{vertex.function_name!r} takes {takes}, but gets {len(vertex.inputs)}")
+        reason = f"{vertex.function_name!r} takes {takes}, but gets {len(vertex.inputs)}"
+        raise FlowError(f"vertex {vertex.id!r}", reason)
     types = _input_types(vertex, inputs, compiled)
     lineages = _input_lineages(vertex, inputs, compiled)
     try:

@@ -5,10 +5,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from gsdm_grid import PCC, Radio, STREAM, central, current_window, parallelize, pipe, sqf
+from gsdm_grid import PCC, STREAM, Radio, central, current_window, parallelize, pipe, sqf
 
 RUN = settings(
-    deadline=None, max_examples=50, derandomize=True, phases=[Phase.explicit, Phase.generate],
+    deadline=None,
+    max_examples=30,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
@@ -72,8 +75,15 @@ def test_window_distribution_in_trees_of_any_depth(
 
 @RUN
 @given(
-    first=functions, second=functions, third=functions, one=partitions, two=partitions, n=degrees, m=degrees,
-    ts=timestamps, sizes=sizes,
+    first=functions,
+    second=functions,
+    third=functions,
+    one=partitions,
+    two=partitions,
+    n=degrees,
+    m=degrees,
+    ts=timestamps,
+    sizes=sizes,
 )
 def test_pipes_of_parallel_plans(
     first, second, third, one, two, n, m, ts, sizes, run_in_threads, readings, cut, reading, assert_equal_streams
@@ -86,7 +96,12 @@ def test_pipes_of_parallel_plans(
 
 @RUN
 @given(
-    n=degrees, size=st.integers(1, 9), step=st.integers(1, 9), chunk=st.integers(1, 6), ts=timestamps, sizes=sizes,
+    n=degrees,
+    size=st.integers(1, 9),
+    step=st.integers(1, 9),
+    chunk=st.integers(1, 6),
+    ts=timestamps,
+    sizes=sizes,
     how=st.sampled_from(["mean", "max"]),
 )
 def test_sliding_windows(
@@ -119,7 +134,10 @@ def radio(count, length):
 
 @RUN
 @given(
-    n=degrees, count=st.integers(0, 20), length=st.integers(1, 6), sizes=sizes,
+    n=degrees,
+    count=st.integers(0, 20),
+    length=st.integers(1, 6),
+    sizes=sizes,
     function=st.sampled_from(["fft3", "dft3", "polarize"]),
     strategy=st.sampled_from(["window_split", "window_split", "window_distribute"]),
 )
@@ -133,7 +151,13 @@ def test_the_strategies_of_radio_functions(
 
 
 @RUN
-@given(n=st.integers(1, 4), m=st.integers(1, 4), count=st.integers(0, 20), sizes=sizes, limit=st.sampled_from([0, 6, 7, 99]))
+@given(
+    n=st.integers(1, 4),
+    m=st.integers(1, 4),
+    count=st.integers(0, 20),
+    sizes=sizes,
+    limit=st.sampled_from([0, 6, 7, 99]),
+)
 def test_filters_and_window_splits_inside_a_distribution(
     n, m, count, sizes, limit, run_in_threads, cut, assert_equal_streams
 ):
@@ -145,9 +169,7 @@ def test_filters_and_window_splits_inside_a_distribution(
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 100])
-def test_aggregates_by_their_registered_strategies(
-    count, run_in_threads, readings, cut, reading, assert_equal_streams
-):
+def test_aggregates_by_their_registered_strategies(count, run_in_threads, readings, cut, reading, assert_equal_streams):
     source = cut(readings(count), [7])
     for name, params in (("aggregate", {"size": 5}), ("time_aggregate", {"span": 35e-9}), ("sample", {"n": 3})):
         expected = run_in_threads(central(name, params), reading, source)

@@ -34,7 +34,9 @@ def composed(inner):
         st.tuples(inner, inner).map(lambda both: lpipe(*both)),
         st.builds(lambda n, part, flow: PCC(n, part, flow, None, "S-Merge", 0.5), st.integers(1, 3), partitions, inner),
         st.builds(
-            lambda n, flow: PCC(n, "fft3part", flow, None, "OS-Join", {"combine": "fft3combine"}), st.integers(1, 3), inner
+            lambda n, flow: PCC(n, "fft3part", flow, None, "OS-Join", {"combine": "fft3combine"}),
+            st.integers(1, 3),
+            inner,
         ),
         st.builds(lambda n, flow: pipe(parallel(n, flow), "S-Merge"), st.integers(1, 3), inner),
     ).filter(lambda flow: flow.arity == 1)
@@ -45,8 +47,11 @@ flows = st.recursive(leaves, composed, max_leaves=4)
 
 @settings(deadline=None, max_examples=60)
 @given(
-    flow=flows, policy=st.sampled_from(list(POLICIES.values())), live=st.tuples(st.booleans(), st.booleans()),
-    options=st.dictionaries(st.text(), values, max_size=3), outputs=st.integers(1, 2),
+    flow=flows,
+    policy=st.sampled_from(list(POLICIES.values())),
+    live=st.tuples(st.booleans(), st.booleans()),
+    options=st.dictionaries(st.text(), values, max_size=3),
+    outputs=st.integers(1, 2),
 )
 def test_a_plan_round_trips_through_json(flow, policy, live, options, outputs):
     source = StreamSpec("in", "udp", Radio, options, live[0])

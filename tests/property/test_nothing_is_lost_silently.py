@@ -34,13 +34,13 @@ def held(operator):
 
 @RUN
 @given(
-    data=st.data(), streams=st.lists(st.lists(st.integers(0, 30), max_size=25), min_size=1, max_size=4), waits=waits,
+    data=st.data(),
+    streams=st.lists(st.lists(st.integers(0, 30), max_size=25), min_size=1, max_size=4),
+    waits=waits,
     order=st.sampled_from(["time", "ordinal"]),
 )
 def test_a_merge_with_time_outs(data, streams, waits, order, reading, readings, cut):
-    queues = [
-        cut(readings(ts=keys).stamped(ordinals=np.array(sorted(keys), np.int64)), [3, 1, 2]) for keys in streams
-    ]
+    queues = [cut(readings(ts=keys).stamped(ordinals=np.array(sorted(keys), np.int64)), [3, 1, 2]) for keys in streams]
     merge = SMerge(len(streams), reading, order, TIMEOUT_S)
     produced = delivered = 0
     for pushed, came in play(data, merge, queues, waits):
@@ -52,8 +52,11 @@ def test_a_merge_with_time_outs(data, streams, waits, order, reading, readings, 
 
 @RUN
 @given(
-    data=st.data(), streams=st.lists(st.sets(st.integers(0, 20)), min_size=1, max_size=4), waits=waits,
-    order=st.sampled_from(["time", "ordinal"]), repeats=st.integers(1, 2),
+    data=st.data(),
+    streams=st.lists(st.sets(st.integers(0, 20)), min_size=1, max_size=4),
+    waits=waits,
+    order=st.sampled_from(["time", "ordinal"]),
+    repeats=st.integers(1, 2),
 )
 def test_a_join_with_missing_parts_and_time_outs(data, streams, waits, order, repeats, reading, readings, cut):
     queues = []
@@ -81,8 +84,10 @@ def test_a_join_with_missing_parts_and_time_outs(data, streams, waits, order, re
 
 @settings(RUN, max_examples=20)
 @given(
-    one=st.lists(st.integers(0, 50), max_size=30), two=st.lists(st.integers(0, 50), max_size=30),
-    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=3), n=st.integers(1, 3),
+    one=st.lists(st.integers(0, 50), max_size=30),
+    two=st.lists(st.integers(0, 50), max_size=30),
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    n=st.integers(1, 3),
 )
 def test_a_query_over_disorderly_sources(one, two, sizes, n, threads_grid, reading, readings, cut):
     inputs = [register_input_stream(reading, cut(readings(ts=ts), sizes)) for ts in (one, two)]

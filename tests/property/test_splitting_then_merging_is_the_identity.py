@@ -1,5 +1,7 @@
 """Law 2: whatever the partitioning function, the blocks, and the order in which parts arrive."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -45,7 +47,7 @@ def merged(data, combine, queues):
             break
         port = data.draw(st.sampled_from(ready))
         out += combine.push(port, queues[port].pop(0))
-        assert all(a.mark < b.ordinals[0] for a, b in zip(out, out[1:], strict=False) if len(b))
+        assert all(a.mark < b.ordinals[0] for a, b in pairwise(out) if len(b))
     for port, waiting in enumerate(queues):
         while waiting and combine.wants(port):
             out += combine.push(port, waiting.pop(0))

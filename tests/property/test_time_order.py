@@ -1,4 +1,7 @@
-"""Law 4: a result stream never goes back in time; what S-Merge gives up waiting for is counted and recorded as a gap."""
+"""Law 4: a result stream never goes back in time.
+
+What S-Merge gives up waiting for is counted and recorded as a gap.
+"""
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
@@ -46,11 +49,15 @@ def test_a_merge_with_silent_and_disorderly_inputs(data, streams, waits, order, 
 
 @settings(RUN, max_examples=15)
 @given(
-    one=st.lists(st.integers(0, 20), max_size=20).map(sorted), two=st.lists(st.integers(0, 20), max_size=20).map(sorted),
-    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=3), n=st.integers(1, 3),
+    one=st.lists(st.integers(0, 20), max_size=20).map(sorted),
+    two=st.lists(st.integers(0, 20), max_size=20).map(sorted),
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    n=st.integers(1, 3),
 )
 def test_two_sources_merged_by_time_then_distributed(one, two, sizes, n, run_in_threads, reading, readings, cut):
     sources = [cut(readings(ts=one), sizes), cut(readings(ts=two, first=100), sizes)]
-    got = run_in_threads(pipe(central("S-Merge", None, 2), PCC(n, "RRpart", "identity", {}, "S-Merge")), reading, *sources)
+    got = run_in_threads(
+        pipe(central("S-Merge", None, 2), PCC(n, "RRpart", "identity", {}, "S-Merge")), reading, *sources
+    )
     ties = [(t, k) for t, k in zip(one, range(100), strict=False)] + [(t, 100 + k) for k, t in enumerate(two)]
     assert list(zip(got.ts.tolist(), got.id.tolist(), strict=True)) == sorted(ties)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -178,7 +179,7 @@ def run_demo(options: DemoOptions, view: DemoView) -> DemoReport:
     options.out.mkdir(parents=True, exist_ok=True)
     report = DemoReport()
     reference: PhysicalWindow | None = None
-    with Grid(options.placement) as grid:
+    with _stopping(Grid(options.placement), view) as grid:
         if options.placement == "grid":
             _start_engines(grid, options.out / "spark.log", view)
         queries = [grid.cq(strategy.flow(), [_source(options)], name=strategy.name) for strategy in STRATEGIES]
@@ -191,8 +192,6 @@ def run_demo(options: DemoOptions, view: DemoView) -> DemoReport:
             query.drop()
             view.ended(strategy.name, _outcome(one))
         plans = [(s, query.plan) for s, query in zip(STRATEGIES, queries, strict=True)]
-        view.began("end", "stopping everything")
-    view.ended("end", "everything stopped")
     view.began("pictures", "drawing")
     report.pictures.append(_waterfall(reference, options))
     report.pictures += [
@@ -200,6 +199,17 @@ def run_demo(options: DemoOptions, view: DemoView) -> DemoReport:
     ]
     view.ended("pictures", f"drawn, in {options.out}")
     return report
+
+
+@contextlib.contextmanager
+def _stopping(grid: Grid, view: DemoView) -> Iterator[Grid]:
+    """The grid; whatever happens, it is closed in the end, and shown to be."""
+    try:
+        yield grid
+    finally:
+        view.began("end", "stopping everything")
+        grid.close()
+        view.ended("end", "everything stopped")
 
 
 def _source(options: DemoOptions) -> Any:
@@ -219,29 +229,46 @@ def _waterfall(windows: PhysicalWindow | None, options: DemoOptions) -> Path:
 
 
 def _start_engines(grid: Grid, log: Path, view: DemoView) -> None:
-    """Start Ray in this thread (it handles signals) and Spark beside it; what the JVM prints goes to ``log``."""
+    """Start Ray and Spark side by side; what the JVM prints goes to ``log``.
+
+    Not in this thread: an interrupt in the middle of a start would leave half of it behind. So it comes
+    in between, and closing the grid then waits for the start before it stops what was started.
+    """
     ray, spark = grid.pool("ray"), grid.pool("spark")
     assert isinstance(ray, RayPool)
     assert isinstance(spark, SparkPool)
-    failures: list[Exception] = []
-
-    def start_spark() -> None:
-        try:
-            _ = spark.session
-        except Exception as error:
-            failures.append(error)
-
     view.began("Ray", "starting")
     view.began("Spark", "starting")
     with _standard_error_to(log):
-        thread = threading.Thread(target=start_spark, name="demo-spark", daemon=True)
-        thread.start()
-        ray.connect()
-        view.ended("Ray", "started")
-        _join([thread])
+        _side_by_side(
+            {"Ray": ray.connect, "Spark": lambda: spark.session},
+            lambda name: view.ended(name, "started"),
+        )
+
+
+def _side_by_side(works: dict[str, Callable[[], Any]], over: Callable[[str], None]) -> None:
+    """Do works in threads; ``over`` is told, in this thread, which have ended. Raises what the first raised."""
+    failures: list[Exception] = []
+    ended: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def run(name: str, work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except Exception as error:
+            failures.append(error)
+        ended.put(name)
+
+    for name, work in works.items():
+        threading.Thread(target=run, args=(name, work), name=f"demo-{name}", daemon=True).start()
+    left = len(works)
+    while left and not failures:
+        with contextlib.suppress(queue.Empty):
+            name = ended.get(timeout=0.2)  # in small steps, so that an interrupt is noticed
+            left -= 1
+            if not failures:
+                over(name)
     if failures:
         raise failures[0]
-    view.ended("Spark", "started")  # usually after Ray; when sooner, nobody was there to tell
 
 
 @contextlib.contextmanager
@@ -259,34 +286,17 @@ def _standard_error_to(path: Path) -> Iterator[None]:
 
 def _install(queries: list[ContinuousQuery], view: DemoView) -> None:
     """Install all queries at once, each from a thread of its own: their processes start side by side."""
-    failures: list[Exception] = []
-    done: list[str] = []
-
-    def install(query: ContinuousQuery) -> None:
-        try:
-            query.install()
-        except Exception as error:
-            failures.append(error)
-        done.append(query.id)
-
     view.began("queries", f"installing {len(queries)} plans")
     for query in queries:
         query.compile()
-    threads = [threading.Thread(target=install, args=(query,), daemon=True) for query in queries]
-    for thread in threads:
-        thread.start()
-    _join(threads, lambda: view.progressed("queries", len(done), len(queries), None))
-    if failures:
-        raise failures[0]
+    done: list[str] = []
+
+    def over(name: str) -> None:
+        done.append(name)
+        view.progressed("queries", len(done), len(queries), None)
+
+    _side_by_side({query.id: query.install for query in queries}, over)
     view.ended("queries", f"{len(queries)} plans installed: {_hosts(queries)}")
-
-
-def _join(threads: list[threading.Thread], meanwhile: Callable[[], None] = lambda: None) -> None:
-    """Wait for threads in small steps, so that an interrupt is noticed."""
-    while any(thread.is_alive() for thread in threads):
-        for thread in threads:
-            thread.join(0.1)
-        meanwhile()
 
 
 def _hosts(queries: list[ContinuousQuery]) -> str:

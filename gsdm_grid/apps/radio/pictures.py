@@ -102,7 +102,7 @@ def draw_waterfall(
         float(time_s[-1]) + step_s,
     )
 
-    figure = Figure(figsize=(13, 5.6), dpi=120, layout="constrained")
+    figure = Figure(figsize=(13, 5.6), dpi=100, layout="constrained")
     figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")
     panels = figure.subplots(1, 3, sharey=True)
     circularity = shown["V"] / np.maximum(shown["I"], 1e-30)

@@ -7,7 +7,6 @@ in the radio library of `gsdm_grid.functions`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gsdm_grid.channels import EndOfStream, InterfaceContext, StreamInterface, interfaces
+from gsdm_grid.channels.pacing import Pacer
 from gsdm_grid.errors import QueryError
 from gsdm_grid.functions.library.radio import CHANNELS, Radio
 from gsdm_grid.model import Array, PhysicalWindow, StreamType, seconds
@@ -147,7 +147,8 @@ class SyntheticRadio(StreamInterface):
     """The synthesizer as a source. Options ``window``, ``seed``, ``sample_rate`` (Hz) and ``pool``: as there.
 
     ``limit``: the stream ends after this many windows (default: never). ``rate``: windows per second that it
-    gives (default: as many as are asked for); a reader who is late gets all the windows that he missed.
+    gives (default: as many as are asked for); a reader who is late gets all the windows that he missed. ``stamp``: timestamps
+    are the wall-clock times at which windows are due at the rate, for measuring latency.
     """
 
     replayable: bool = True
@@ -164,53 +165,37 @@ class SyntheticRadio(StreamInterface):
         if self._rate is not None and not (isinstance(self._rate, int | float) and self._rate > 0):
             raise QueryError(f"synthetic radio: rate must be a positive number, got {self._rate!r}")
         self._position = 0
-        self._began = (0, 0.0)
-        self._timer: threading.Timer | None = None
+        self._stamp = bool(options.get("stamp", False))
+        self._pacer = Pacer(self.context.clock, self._rate)
 
     def open(self, context: InterfaceContext) -> None:
         """See `StreamInterface`. The pace is counted from here on, the windows from where reading stopped."""
         super().open(context)
-        self._began = (self._position, context.clock.monotonic_s())
+        self._pacer = Pacer(context.clock, self._rate)
 
     def next(self, limit: int) -> PhysicalWindow | None:
         """See `StreamInterface`."""
         left = limit if self._limit is None else min(limit, self._limit - self._position)
         if left <= 0:
             raise EndOfStream
-        if self._rate is not None:
-            left = min(left, self._due(self._rate))
+        left = self._pacer.allowed(left)
         if not left:
             return None
         block = self._synthesizer.block(self._position, left)
+        if self._stamp:
+            block = block.replace(ts=self._pacer.stamps(left))
+        self._pacer.passed(left)
         self._position += left
         return block if self.stream_type == Radio else block.as_type(self.stream_type)
 
-    def _due(self, rate: float) -> int:
-        """How many windows the pace allows now; if none, the engine is woken when the next one is due."""
-        position, began_s = self._began
-        passed_s = self.context.clock.monotonic_s() - began_s
-        due = position + int(passed_s * rate) + 1 - self._position
-        if due <= 0:
-            self._cancel_timer()
-            wait_s = max((self._position - position) / rate - passed_s, 0.0)
-            self._timer = threading.Timer(wait_s, self.context.wake)
-            self._timer.daemon = True
-            self._timer.start()
-        return max(due, 0)
+    def due_s(self) -> float | None:
+        """See `StreamInterface`."""
+        return self._pacer.due_s
 
     def seek(self, ordinal: int) -> None:
         """See `StreamInterface`."""
         self._position = ordinal
-        self._began = (ordinal, self.context.clock.monotonic_s())
-
-    def close(self) -> None:
-        """See `StreamInterface`."""
-        self._cancel_timer()
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._pacer = Pacer(self.context.clock, self._rate)
 
 
 interfaces.add("synthetic_radio", SyntheticRadio)

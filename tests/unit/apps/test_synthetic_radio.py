@@ -6,15 +6,8 @@ from gsdm_grid.apps.radio import Carrier, RadioSynthesizer, SyntheticRadio
 from gsdm_grid.channels import EndOfStream, InterfaceContext, interfaces
 from gsdm_grid.errors import QueryError, SchemaError
 from gsdm_grid.functions.library.radio import CHANNELS, Channel, Polar, Radio, polarization
-from gsdm_grid.model import PhysicalWindow, SystemClock, seconds
-
-
-class SteppedClock(SystemClock):
-    def __init__(self):
-        self.time_s = 100.0
-
-    def monotonic_s(self):
-        return self.time_s
+from gsdm_grid.model import PhysicalWindow, seconds
+from gsdm_grid.testing import FakeClock
 
 
 def same(one, other):
@@ -128,27 +121,25 @@ def test_a_reopened_interface_goes_on_where_it_stopped():
 
 
 def test_a_rate_holds_windows_back_until_they_are_due():
-    clock = SteppedClock()
+    clock = FakeClock()
     interface = opened(rate=2.0, context=InterfaceContext(clock=clock))
     assert len(interface.next(10)) == 1
     assert interface.next(10) is None
-    clock.time_s += 0.5
+    clock.s += 0.5
     assert len(interface.next(10)) == 1
-    clock.time_s += 100
+    clock.s += 100
     assert len(interface.next(150)) == 150
     assert len(interface.next(150)) == 50
     interface.close()
 
 
-def test_a_reader_who_came_too_early_is_woken():
-    import threading
-
-    woken = threading.Event()
-    interface = opened(rate=200.0, context=InterfaceContext(wake=woken.set))
-    while interface.next(10) is not None:
-        pass
-    assert woken.wait(timeout=30)
-    interface.close()
+def test_a_source_that_waits_knows_when_the_next_window_is_due():
+    clock = FakeClock()
+    interface = opened(rate=200.0, context=InterfaceContext(clock=clock))
+    began = clock.monotonic_s()
+    assert len(interface.next(10)) == 1
+    assert interface.next(10) is None
+    assert interface.due_s() == pytest.approx(began + 0.005)
 
 
 def test_other_types_with_the_same_channels_can_be_filled():

@@ -8,19 +8,9 @@ from gsdm_grid.channels.generator import GeneratorSource
 from gsdm_grid.channels.memory import MemorySource
 from gsdm_grid.errors import FunctionError, QueryError
 from gsdm_grid.model import create_stream_type
+from gsdm_grid.testing import FakeClock
 
 Sample = create_stream_type("GeneratedSample", {"x": "float64"})
-
-
-class FakeClock:
-    def __init__(self):
-        self.s = 100.0
-
-    def now_ns(self):
-        return int(self.s * 1e9)
-
-    def monotonic_s(self):
-        return self.s
 
 
 def count(stop=10, kind="mapping"):
@@ -114,22 +104,15 @@ def test_the_rate_is_kept_by_the_clock_without_waiting():
     source.close()
 
 
-def test_a_paced_source_wakes_the_engine_and_leaves_no_timer():
-    woken = threading.Event()
+def test_a_paced_source_knows_when_the_next_window_is_due_and_needs_no_thread():
+    clock = FakeClock()
     source = GeneratorSource(Sample, {"function": count, "rate": 50})
-    source.open(InterfaceContext(wake=woken.set))
-    assert len(source.next(10)) >= 1
-    while source.next(10) is not None:
-        pass
-    assert woken.wait(10)
-    source.close()
-    slow = GeneratorSource(Sample, {"function": count, "rate": 0.001})
     before = threading.active_count()
-    slow.open(InterfaceContext())
-    assert len(slow.next(10)) == 1
-    assert slow.next(10) is None
-    assert threading.active_count() == before + 1
-    slow.close()
+    source.open(InterfaceContext(clock=clock))
+    began = clock.s
+    assert len(source.next(10)) == 1
+    assert source.next(10) is None
+    assert source.due_s() == pytest.approx(began + 0.02)
     assert threading.active_count() == before
 
 

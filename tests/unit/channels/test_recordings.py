@@ -1,6 +1,5 @@
 import json
 import struct
-import threading
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from gsdm_grid.channels.recorder import RecorderSink
 from gsdm_grid.channels.sigmf import SigmfInterface
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
 from gsdm_grid.model import PhysicalWindow, create_stream_type
+from gsdm_grid.testing import FakeClock
 
 Plain = create_stream_type("RecordedPlain", {"gain": "float32", "x": "vector[4] of complex64"})
 Mixed = create_stream_type(
@@ -24,17 +24,6 @@ Radio3 = create_stream_type(
     "RecordedRadio3", {"x": "vector of complex64", "y": "vector of complex64", "z": "vector of complex64"}
 )
 Real = create_stream_type("RecordedReal", {"v": "vector of float32"})
-
-
-class FakeClock:
-    def __init__(self):
-        self.s = 0.0
-
-    def now_ns(self):
-        return int(self.s * 1e9)
-
-    def monotonic_s(self):
-        return self.s
 
 
 def plain(count, start=0):
@@ -241,22 +230,16 @@ def test_a_rate_and_real_time_are_kept_by_the_clock(tmp_path):
         PlayerSource(Plain, {"path": path, "rate": 2, "realtime": True})
 
 
-def test_a_player_that_waits_wakes_the_engine_and_leaves_no_timer(tmp_path):
-    record(RecorderSink(Plain, {"path": tmp_path / "r.npy"}), [plain(5).replace(ts=np.arange(5) * 20_000_000)])
-    woken = threading.Event()
-    source = PlayerSource(Plain, {"path": tmp_path / "r.npy", "realtime": True})
-    before = threading.active_count()
-    source.open(InterfaceContext(wake=woken.set))
-    windows = 0
-    while windows < 5:
-        block = source.next(10)
-        if block is None:
-            assert woken.wait(10)
-            woken.clear()
-        else:
-            windows += len(block)
-    source.close()
-    assert threading.active_count() == before
+def test_a_player_that_waits_knows_when_the_next_window_is_due(tmp_path):
+    record(RecorderSink(Plain, {"path": tmp_path / "r.npy"}), [plain(3).replace(ts=np.arange(3) * 20_000_000)])
+    clock = FakeClock()
+    source = opened(PlayerSource(Plain, {"path": tmp_path / "r.npy", "realtime": True}), clock)
+    began = clock.s
+    assert len(source.next(10)) == 1
+    assert source.next(10) is None
+    assert source.due_s() == pytest.approx(began + 0.02)
+    clock.s = source.due_s()
+    assert len(source.next(10)) == 1
 
 
 def test_a_reopened_player_goes_on_where_it_was(tmp_path):

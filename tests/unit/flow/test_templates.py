@@ -89,7 +89,10 @@ def test_the_hash_sign_is_the_branch_number_at_any_depth_of_the_parameters():
 
 @pytest.mark.parametrize(
     "inner",
-    [("PCC", [2, "RRpart", branch, {"number": "#"}, "S-Merge"]), (PCC(2, "RRpart", branch, {"number": "#"}, "S-Merge"), None)],
+    [
+        ("PCC", [2, "RRpart", branch, {"number": "#"}, "S-Merge"]),
+        (PCC(2, "RRpart", branch, {"number": "#"}, "S-Merge"), None),
+    ],
     ids=["by name", "as a flow"],
 )
 def test_in_nested_templates_the_hash_sign_is_the_innermost_branch(inner):
@@ -152,7 +155,10 @@ def test_what_does_not_fit_together_is_refused_with_its_place(make, message):
 
 
 def test_build_makes_flows_of_json():
-    spec = {"template": "PCC", "args": [2, "RRpart", {"template": "lpipe", "args": ["fft3", "polarize"]}, None, "S-Merge"]}
+    spec = {
+        "template": "PCC",
+        "args": [2, "RRpart", {"template": "lpipe", "args": ["fft3", "polarize"]}, None, "S-Merge"],
+    }
     assert build(spec) == PCC(2, "RRpart", lpipe("fft3", "polarize"), None, "S-Merge")
     assert build("fft3") == central("fft3")
     assert build({"template": "central", "fun": "xmagn", "params": {"threshold": 1}}) == central("xmagn", [1])

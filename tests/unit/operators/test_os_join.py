@@ -51,7 +51,11 @@ def test_a_part_that_was_left_out_makes_a_gap(join, rows):
     op.push(0, rows([0, 1, 2]))
     assert told(op.push(1, rows([0, 2]))) == [(0, 2), (2, 2)]
     assert op.statistics() == {
-        "late": 0, "gaps": 1, "gap_list": [{"input": 1, "after": 0, "until": 2}], "partial_results": 0, "incomplete": 1,
+        "late": 0,
+        "gaps": 1,
+        "gap_list": [{"input": 1, "after": 0, "until": 2}],
+        "partial_results": 0,
+        "incomplete": 1,
     }
 
 

@@ -46,7 +46,7 @@ def test_a_type_mismatch_names_the_vertex_and_both_types():
 
 
 def test_a_merge_of_different_types_names_the_vertex():
-    with pytest.raises(FlowError, match="vertex 'S-Merge.0'"):
+    with pytest.raises(FlowError, match=r"vertex 'S-Merge.0'"):
         compiled(central("S-Merge", None, 2), [inp("a"), inp("b", Channel)])
 
 
@@ -78,9 +78,13 @@ def test_a_result_that_two_vertices_of_one_site_share_is_sent_once():
 
 
 def test_an_input_that_several_sites_share_is_read_once_and_relayed():
-    flow = DataFlow.from_json({**parallel(2, "fft3").to_json(), "arity": 1, "vertices": [
-        {**vertex, "inputs": [0]} for vertex in parallel(2, "fft3").to_json()["vertices"]
-    ]})
+    flow = DataFlow.from_json(
+        {
+            **parallel(2, "fft3").to_json(),
+            "arity": 1,
+            "vertices": [{**vertex, "inputs": [0]} for vertex in parallel(2, "fft3").to_json()["vertices"]],
+        }
+    )
     plan = compiled(flow, outputs=[out("a"), out("b")])
     assert plan.stream("in").to_site == "source.0"
     assert len(operators(plan)["source.0"].outputs) == 2

@@ -73,9 +73,9 @@ def graph(*vertices):
         for name, function, params, inputs in vertices
     ]
     sites = [{"id": vertex["id"], "role": "compute"} for vertex in made]
-    return DataFlow.from_json(json.loads(json.dumps(
-        {"arity": 1, "outputs": [made[-1]["id"]], "vertices": made, "sites": sites}
-    )))
+    return DataFlow.from_json(
+        json.loads(json.dumps({"arity": 1, "outputs": [made[-1]["id"]], "vertices": made, "sites": sites}))
+    )
 
 
 def part(n, i):
@@ -94,9 +94,14 @@ def on_site(flow, site, *names):
 def test_two_functions_over_the_same_part_leave_the_split_open():
     merge = {"timeout": None}
     flow = graph(
-        ("p0", "RRpart", part(2, 0), [0]), ("p1", "RRpart", part(2, 1), [0]),
-        ("f", "fft3", {}, ["p0"]), ("g", "fft3", {}, ["p0"]), ("fg", "S-Merge", merge, ["f", "g"]),
-        ("i0", "RRpart", part(2, 0), ["fg"]), ("i1", "RRpart", part(2, 1), ["fg"]), ("im", "S-Merge", merge, ["i0", "i1"]),
+        ("p0", "RRpart", part(2, 0), [0]),
+        ("p1", "RRpart", part(2, 1), [0]),
+        ("f", "fft3", {}, ["p0"]),
+        ("g", "fft3", {}, ["p0"]),
+        ("fg", "S-Merge", merge, ["f", "g"]),
+        ("i0", "RRpart", part(2, 0), ["fg"]),
+        ("i1", "RRpart", part(2, 1), ["fg"]),
+        ("im", "S-Merge", merge, ["i0", "i1"]),
         ("end", "S-Merge", merge, ["im", "p1"]),
     )
     found = operators(on_site(on_site(flow, "p0", "p0", "p1"), "i0", "i0", "i1"))
@@ -108,12 +113,18 @@ def test_parts_that_are_put_together_step_by_step_end_the_split_when_all_are_the
     merge = {"timeout": None}
     flow = graph(
         *((f"p{i}", "RRpart", part(4, i), [0]) for i in range(4)),
-        ("a", "S-Merge", merge, ["p0", "p1"]), ("b", "S-Merge", merge, ["p2", "p3"]), ("all", "S-Merge", merge, ["a", "b"]),
-        ("i0", "RRpart", part(2, 0), ["all"]), ("i1", "RRpart", part(2, 1), ["all"]),
+        ("a", "S-Merge", merge, ["p0", "p1"]),
+        ("b", "S-Merge", merge, ["p2", "p3"]),
+        ("all", "S-Merge", merge, ["a", "b"]),
+        ("i0", "RRpart", part(2, 0), ["all"]),
+        ("i1", "RRpart", part(2, 1), ["all"]),
         ("end", "S-Merge", merge, ["i0", "i1"]),
     )
     found = operators(on_site(on_site(flow, "p0", "p0", "p1", "p2", "p3"), "i0", "i0", "i1"))
     assert {name: found[name].renumber for name in ("a", "b", "all", "end")} == {
-        "a": False, "b": False, "all": True, "end": False,
+        "a": False,
+        "b": False,
+        "all": True,
+        "end": False,
     }
     assert {found[name].order for name in ("a", "b", "all", "end")} == {"ordinal"}

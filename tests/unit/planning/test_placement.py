@@ -27,7 +27,10 @@ def test_in_threads_nothing_is_relayed():
 
 def test_on_the_grid_partition_and_combine_run_on_ray_and_compute_on_spark():
     assert hosts(plan_of(WD, GRID)) == {
-        "partition.0": "ray", "compute.0": "spark", "compute.1": "spark", "combine.0": "ray",
+        "partition.0": "ray",
+        "compute.0": "spark",
+        "compute.1": "spark",
+        "combine.0": "ray",
     }
 
 

@@ -15,5 +15,7 @@ def test_a_plan_round_trips_through_json_and_finds_its_parts():
     assert back.stream("in").options == {"address": "127.0.0.1:0", "nested": {"a": [1, 2]}}
     assert back.site("compute.1").operators[0].params == {"threshold": 1.5}
     assert {stream.name for stream in back.streams_of("partition.0")} == {
-        "in", "RRpart.0→compute.0", "RRpart.1→compute.1",
+        "in",
+        "RRpart.0→compute.0",
+        "RRpart.1→compute.1",
     }

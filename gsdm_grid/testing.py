@@ -1,0 +1,55 @@
+"""What tests of queries and stream interfaces need: a clock that stands still until it is told, and direct application.
+
+Shipped as product, so that people can test their own functions and interfaces in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gsdm_grid.functions import NeedMore, StreamView, functions
+from gsdm_grid.functions.sqf import StreamFunction
+from gsdm_grid.model import PhysicalWindow
+
+
+class FakeClock:
+    """A clock whose time, in seconds, is set by the test."""
+
+    def __init__(self, start_s: float = 100.0) -> None:
+        self.s = start_s
+
+    def now_ns(self) -> int:
+        """See `Clock`."""
+        return round(self.s * 1e9)
+
+    def monotonic_s(self) -> float:
+        """See `Clock`."""
+        return self.s
+
+
+def apply(function: str | StreamFunction, block: PhysicalWindow, **params: Any) -> list[Any]:
+    """What a transforming function returns, execution by execution, over the windows of one block.
+
+    >>> from gsdm_grid import Radio
+    >>> import numpy as np
+    >>> ones = np.ones((2, 4), np.complex64)
+    >>> [spectra] = apply("fft3", Radio.block(ts=[0, 1], x=ones, y=ones, z=ones))
+    >>> spectra.x[0].real.tolist()
+    [4.0, 0.0, 0.0, 0.0]
+    """
+    found = functions.get(function)
+    view = StreamView(block.type, found.whole)
+    view.feed(block)
+    bound = found.bind(params)
+    if found.init is not None:
+        bound["state"] = found.init(**bound)
+    results = []
+    while True:
+        try:
+            made = found.code(view, **bound)
+        except NeedMore:
+            return results
+        view.advance()
+        is_window = made is None or not isinstance(made, Iterable) or isinstance(made, PhysicalWindow)
+        results.append(made if is_window else list(made))
