@@ -207,7 +207,7 @@ def test_a_rate_and_real_time_are_kept_by_the_clock(tmp_path):
     path = tmp_path / "r.npz"
     ts = np.array([0, 1, 1, 5]) * 1_000_000_000
     record(RecorderSink(Plain, {"path": path}), [plain(4).replace(ts=ts)])
-    clock = FakeClock()
+    clock = FakeClock(0.0)
     source = opened(PlayerSource(Plain, {"path": path, "realtime": True}), clock)
     assert len(source.next(9)) == 1
     assert source.next(9) is None
@@ -232,7 +232,7 @@ def test_a_rate_and_real_time_are_kept_by_the_clock(tmp_path):
 
 def test_a_player_that_waits_knows_when_the_next_window_is_due(tmp_path):
     record(RecorderSink(Plain, {"path": tmp_path / "r.npy"}), [plain(3).replace(ts=np.arange(3) * 20_000_000)])
-    clock = FakeClock()
+    clock = FakeClock(0.0)
     source = opened(PlayerSource(Plain, {"path": tmp_path / "r.npy", "realtime": True}), clock)
     began = clock.s
     assert len(source.next(10)) == 1
