@@ -51,7 +51,9 @@ def measure(report: Report, grid: Grid, window: int, rounds: int, seconds: float
     """All contestants at one window length."""
     run = max(1, (1 << 21) // (window * 24))
     pipelines = {
-        "window distribute": Pipeline(grid, f"wd-{window}", PCC(2, ("RRpart", {"run": run}), "fft3", {}, "S-Merge"), window),
+        "window distribute": Pipeline(
+            grid, f"wd-{window}", PCC(2, ("RRpart", {"run": run}), "fft3", {}, "S-Merge"), window
+        ),
         "window split": Pipeline(
             grid, f"ws-{window}", PCC(2, "fft3part", "fft3", {}, "OS-Join", {"fft3combine"}), window
         ),

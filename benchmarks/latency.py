@@ -48,8 +48,13 @@ def main() -> int:
     report.row("GSDM", rate, p50, p99, top)
     report.row("Structured Streaming", rate, other["p50_ms"], other["p99_ms"], "")
     return report.finish(
-        {"p50_ms": p50, "p99_ms": p99, "windows_s": rate, "structured_streaming_p50_ms": other["p50_ms"],
-         "structured_streaming_p99_ms": other["p99_ms"]}
+        {
+            "p50_ms": p50,
+            "p99_ms": p99,
+            "windows_s": rate,
+            "structured_streaming_p50_ms": other["p50_ms"],
+            "structured_streaming_p99_ms": other["p99_ms"],
+        }
     )
 
 

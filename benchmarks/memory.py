@@ -32,7 +32,9 @@ def main() -> int:
         full.run(1000)
         full.measure(2.0, 200.0)
         full.close()
-        pause_s = 10 / (full.rates[-1] / (WINDOW * 24e-6))  # per window: a tenth of the speed that the query could reach
+        pause_s = 10 / (
+            full.rates[-1] / (WINDOW * 24e-6)
+        )  # per window: a tenth of the speed that the query could reach
         delivered = 0
 
         def slow(block: PhysicalWindow) -> None:
@@ -56,7 +58,12 @@ def main() -> int:
         query.drop()
     settled = [value for passed_s, value in samples if passed_s > seconds / 4]
     growth = (settled[-1] - settled[0]) / settled[0]
-    figures: dict[str, Any] = {"first_mb": settled[0], "last_mb": settled[-1], "growth": growth, "flat": abs(growth) < 0.05}
+    figures: dict[str, Any] = {
+        "first_mb": settled[0],
+        "last_mb": settled[-1],
+        "growth": growth,
+        "flat": abs(growth) < 0.05,
+    }
     return report.finish(figures)
 
 

@@ -56,8 +56,10 @@ class Report:
 
 def shown(value: Any) -> str:
     """A cell as text."""
-    return f"{value:,.3g}" if isinstance(value, float) and abs(value) < 100 else (
-        f"{value:,.0f}" if isinstance(value, float) else str(value)
+    return (
+        f"{value:,.3g}"
+        if isinstance(value, float) and abs(value) < 100
+        else (f"{value:,.0f}" if isinstance(value, float) else str(value))
     )
 
 

@@ -44,7 +44,7 @@ def apply(function: str | StreamFunction, block: PhysicalWindow, **params: Any) 
     bound = found.bind(params)
     if found.init is not None:
         bound["state"] = found.init(**bound)
-    results = []
+    results: list[Any] = []
     while True:
         try:
             made = found.code(view, **bound)

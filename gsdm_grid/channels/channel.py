@@ -31,6 +31,7 @@ from gsdm_grid.model import NO_MARK, Array, PhysicalWindow, StreamType, as_array
 HELLO, DATA, SHARED, END, STATE, REFUSE = b"h", b"d", b"m", b"e", b"s", b"r"
 NUMBERS = {HELLO: 2, DATA: 1, SHARED: 1, END: 2, STATE: 4, REFUSE: 1}
 HEARTBEAT_S = 0.5
+TELL_EVERY = 2  # blocks that a busy consumer lets pass before it returns credit
 INLINE_BYTES = 4096  # smaller blocks go into the message
 
 
@@ -259,10 +260,15 @@ class Inlet:
         """Nothing views the shared memory of this item any more. Any thread."""
         self._died.append((epoch, number))
 
-    def progress(self, consumed: int, released: int) -> None:
-        """How many items, counted from the first delivered one, were consumed and released; tells the producer."""
+    def progress(self, consumed: int, released: int, idle: bool = True) -> None:
+        """How many items, counted from the first delivered one, were consumed and released; tells the producer.
+
+        A busy consumer (not ``idle``) tells only now and then: messages cost more than credits that come a little later.
+        """
         self._progress = (consumed, released)
-        if self._peer is not None and (consumed, released, self._freed()) != self._told:
+        if self._peer is None or (not idle and consumed - self._told[0] < TELL_EVERY):
+            return
+        if (consumed, released, self._freed()) != self._told:
             self._tell()
 
     def _freed(self) -> int:

@@ -57,6 +57,7 @@ class ActiveOperator:
     statistics: OperatorStatistics
     ends: list[End | None] = field(default_factory=list)
     done: bool = True
+    ended: bool = False
     numbered: int = 0
 
     def begin(self) -> None:
@@ -64,6 +65,11 @@ class ActiveOperator:
         self.ends = [end if end is not None and end.final else None for end in self.ends or [None] * len(self.inputs)]
         self.done = False
         self.logic.resume()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether an input stopped and may go on later: then the others flow in, wanted or not, to where they stop."""
+        return any(end is not None and not end.final for end in self.ends)
 
     def ready(self) -> bool:
         """Whether all outputs can take more."""
@@ -229,7 +235,7 @@ class WorkingNode:
         for operator in self._operators.values():
             if not operator.done:
                 worked |= self._run(operator, now_s, timer)
-        self._settle()
+        self._settle(idle=not worked)
         self.plane.beat(now_s)
         self.statistics.periods += 1
         self.statistics.system_s += timer.lap()
@@ -277,13 +283,15 @@ class WorkingNode:
             operator.done = True
             worked = True
             for output in operator.outputs:
-                output.put(End(final))
+                if not operator.ended or isinstance(output, SinkOutput):  # consumers were told once for good
+                    output.put(End(final))
+            operator.ended = final
         return worked
 
     def _step(self, operator: ActiveOperator, timer: CpuTimer) -> bool:
         """Push one block into the first port that has and wants one."""
         for port, stream in enumerate(operator.inputs):
-            if operator.ends[port] is not None or not operator.logic.wants(port):
+            if operator.ends[port] is not None or not (operator.stopping or operator.logic.wants(port)):
                 continue
             reader = f"{operator.planned.id}:{port}"
             item = stream.peek(reader)
@@ -334,13 +342,13 @@ class WorkingNode:
             for output in operator.outputs:
                 output.put(out)
 
-    def _settle(self) -> None:
+    def _settle(self, idle: bool) -> None:
         """Acknowledge what has been dealt with (see `ChannelStream.settle`)."""
         outlets = [output.outlet for output in self._channel_outputs()]
         drained = all(stream.waiting == 0 for stream in self._inputs.values() if type(stream) is InputStream)
         for stream in self._inputs.values():
             if isinstance(stream, ChannelStream):
-                stream.settle(self._floor(stream), outlets, drained)
+                stream.settle(self._floor(stream), outlets, drained, idle)
 
     def _floor(self, stream: InputStream) -> int | None:
         """Smallest ordinal of the stream that an operator still holds."""

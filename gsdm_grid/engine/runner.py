@@ -113,6 +113,8 @@ class Runner:
         self._heard_s = time.monotonic()
         self._reported_s = 0.0
         self._failed = False
+        self._polled: list[Any] = []
+        self._poller = zmq.Poller()
 
     def run(self) -> dict[str, Any]:
         """See `run_node`."""
@@ -192,13 +194,20 @@ class Runner:
         if whole:
             time.sleep(timeout_s)
         else:
-            poller = zmq.Poller()
-            for source in (self._control, *self._plane.sockets(), self._waker.fileno()):
-                poller.register(source, zmq.POLLIN)
-            poller.poll(int(timeout_s * 1000))
+            self._current_poller().poll(int(timeout_s * 1000))
         self._waker.clear()
         if self._node.active:
             self._node.statistics.idle_s += time.monotonic() - before_s
+
+    def _current_poller(self) -> zmq.Poller:
+        """A poller over all sockets; made anew only when the data plane has other ones."""
+        sources = [self._control, *self._plane.sockets(), self._waker.fileno()]
+        if sources != self._polled:
+            self._polled = sources
+            self._poller = zmq.Poller()
+            for source in sources:
+                self._poller.register(source, zmq.POLLIN)
+        return self._poller
 
     def _tell(self, event: str, **fields: Any) -> None:
         message = {"event": event, "node": self._bootstrap.node, **fields}

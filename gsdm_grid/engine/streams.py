@@ -149,11 +149,11 @@ class ChannelStream(InputStream):
         self._unreleased.append((self._numbered, last))
         self._numbered += 1
 
-    def settle(self, floor: int | None, outlets: list[Outlet], drained: bool) -> None:
+    def settle(self, floor: int | None, outlets: list[Outlet], drained: bool, idle: bool) -> None:
         """Return credit for what was consumed, and release what is acknowledged further down.
 
         ``floor`` is the smallest ordinal that operators still hold; ``drained`` says that nothing is under way between
-        operators inside this node, so that what was consumed has left through the outlets.
+        operators inside this node, so that what was consumed has left through the outlets; ``idle`` that there is time to tell.
         """
         if drained:
             upto = self.consumed
@@ -166,7 +166,7 @@ class ChannelStream(InputStream):
         while self._unreleased and self._unreleased[0][0] < self._released:
             self._unreleased.popleft()
         if self.inlet is not None:
-            self.inlet.progress(self.consumed, self._released)
+            self.inlet.progress(self.consumed, self._released, idle)
 
 
 class OutputStream(Protocol):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,8 +23,9 @@ import numpy as np
 from gsdm_grid.apps.plan_picture import HOST_NAMES, draw_plan, functions_of
 from gsdm_grid.apps.radio.comparison import difference
 from gsdm_grid.apps.radio.pictures import draw_waterfall
+from gsdm_grid.config import Settings
 from gsdm_grid.coordination import ContinuousQuery, Grid, register_input_stream
-from gsdm_grid.errors import QueryError
+from gsdm_grid.errors import QueryError, ResourceError
 from gsdm_grid.flow import PCC, DataFlow, lpipe, pipe
 from gsdm_grid.functions.library.radio import Radio
 from gsdm_grid.hosts import RayPool, SparkPool
@@ -33,6 +35,7 @@ SOURCE = "gsdm_grid.apps.radio:SyntheticRadio"
 CYCLE = 128  # windows after which the synthetic carriers have gone through all their movements
 SAMPLE_RATE = 1_000_000
 BYTES_PER_SAMPLE = 24  # three channels of complex64
+DROP_S = 4.0  # an interrupted demo does not wait long for processes that are still starting
 PLACEMENTS = ("grid", "threads")
 
 
@@ -161,7 +164,7 @@ class DemoReport:
 
 
 class DemoView(Protocol):
-    """Who shows the demo. Called from the demo's thread; should return soon."""
+    """Who shows the demo. Called from several threads; should return soon."""
 
     def began(self, step: str, text: str) -> None:
         """A step begins; steps may overlap."""
@@ -179,9 +182,9 @@ def run_demo(options: DemoOptions, view: DemoView) -> DemoReport:
     options.out.mkdir(parents=True, exist_ok=True)
     report = DemoReport()
     reference: PhysicalWindow | None = None
-    with _stopping(Grid(options.placement), view) as grid:
+    with _stopping(Grid(options.placement, Settings(drop_timeout_s=DROP_S)), view) as grid:
         if options.placement == "grid":
-            _start_engines(grid, options.out / "spark.log", view)
+            _start_engines(grid, options.out / "engines.log", view)
         queries = [grid.cq(strategy.flow(), [_source(options)], name=strategy.name) for strategy in STRATEGIES]
         _install(queries, view)
         for strategy, query in zip(STRATEGIES, queries, strict=True):
@@ -208,6 +211,7 @@ def _stopping(grid: Grid, view: DemoView) -> Iterator[Grid]:
         yield grid
     finally:
         view.began("end", "stopping everything")
+        _side_by_side({query.id: query.drop for query in list(grid.queries.values())}, lambda _: None)
         grid.close()
         view.ended("end", "everything stopped")
 
@@ -229,21 +233,58 @@ def _waterfall(windows: PhysicalWindow | None, options: DemoOptions) -> Path:
 
 
 def _start_engines(grid: Grid, log: Path, view: DemoView) -> None:
-    """Start Ray and Spark side by side; what the JVM prints goes to ``log``.
+    """Start Ray and Spark side by side; what they print goes to ``log``.
 
-    Not in this thread: an interrupt in the middle of a start would leave half of it behind. So it comes
-    in between, and closing the grid then waits for the start before it stops what was started.
+    Ray is started in this thread, because its processes end with the thread that started them. An interrupt
+    waits until Ray is there: in the middle of its start it would leave half of it behind.
     """
     ray, spark = grid.pool("ray"), grid.pool("spark")
     assert isinstance(ray, RayPool)
     assert isinstance(spark, SparkPool)
+    failures: list[Exception] = []
+
+    def start_spark() -> None:
+        try:
+            _ = spark.session
+            view.ended("Spark", "started")
+        except Exception as error:
+            failures.append(error)
+
     view.began("Ray", "starting")
     view.began("Spark", "starting")
     with _standard_error_to(log):
-        _side_by_side(
-            {"Ray": ray.connect, "Spark": lambda: spark.session},
-            lambda name: view.ended(name, "started"),
-        )
+        thread = threading.Thread(target=start_spark, name="demo-spark", daemon=True)
+        thread.start()
+        with _interrupts_held():
+            _connect(ray)
+        view.ended("Ray", "started")
+        while thread.is_alive():
+            thread.join(0.2)
+    if failures:
+        raise failures[0]
+
+
+def _connect(ray: RayPool) -> None:
+    try:
+        ray.connect()
+    except Exception as error:
+        raise ResourceError(f"Ray could not be started: {error}") from error
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """An interrupt takes effect at the end, at the earliest. Elsewhere than in the main thread none come."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: held.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if held:
+        raise KeyboardInterrupt
 
 
 def _side_by_side(works: dict[str, Callable[[], Any]], over: Callable[[str], None]) -> None:
