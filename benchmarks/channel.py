@@ -1,7 +1,7 @@
 """Channels: GB/s and messages/s of each kind by message size, beside a bare socket and a bare memory copy.
 
-Every pair runs in two processes: shared memory and sockets (with and without encryption) as working nodes use them, and a
-bare TCP socket on loopback. A consumer looks at every block (its timestamps), but does not copy it.
+Every pair runs in two processes: shared memory and sockets (with and without encryption) as working nodes use them,
+and a bare TCP socket on loopback. A consumer looks at every block (its timestamps), but does not copy it.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ def radio_block():
         rng = np.random.default_rng(seed)
         shape = (count, length)
         channels = {
-            name: (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(np.complex64) for name in ("x", "y", "z")
+            name: (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(np.complex64) for name in ("x", "y",
+            "z")
         }
         return Radio.block(ts=np.arange(count) * 1_000_000, **channels)
 

@@ -3,11 +3,13 @@
 What moves is numbered: physical windows and end marks of a stream have sequence numbers within the epoch of their
 producer. The protocol is small:
 
-* producer → consumer: *hello* (here I am, my oldest kept number is n), *data* (in the message, or in shared memory), *end*;
-* consumer → producer: *state* (number expected if something is missing; how many were consumed, released, freed), *refuse*
-  (cannot open your shared memory: send it again in messages).
+* producer → consumer: *hello* (here I am, my oldest kept number is n), *data* (in the message, or in shared memory),
+  *end*;
+* consumer → producer: *state* (number expected if something is missing; how many were consumed, released, freed),
+  *refuse* (cannot open your shared memory: send it again in messages).
 
-*Consumed* returns credit: the producer may send that many more. *Released* is the acknowledgement: everything made of it
+*Consumed* returns credit: the producer may send that many more. *Released* is the acknowledgement: everything made of
+it
 has been acknowledged further down, so the producer may forget it. *Freed* says that nothing views the shared memory of
 it any more. What was not released is kept, and sent again to a consumer that lost its connection or was started anew.
 A producer that was started anew computes again what it has no memory of; the consumer knows by the ordinals what it has
@@ -263,7 +265,8 @@ class Inlet:
     def progress(self, consumed: int, released: int, idle: bool = True) -> None:
         """How many items, counted from the first delivered one, were consumed and released; tells the producer.
 
-        A busy consumer (not ``idle``) tells only now and then: messages cost more than credits that come a little later.
+        A busy consumer (not ``idle``) tells only now and then: messages cost more than credits that come a little
+        later.
         """
         self._progress = (consumed, released)
         if self._peer is None or (not idle and consumed - self._told[0] < TELL_EVERY):

@@ -1,7 +1,7 @@
 """The data plane of a working node: its channels, and the sockets behind them.
 
-Between threads of one process messages are handed over as they are. Between processes of one machine the payload lies in
-shared memory and only its description travels; between machines everything travels. All sockets are encrypted and
+Between threads of one process messages are handed over as they are. Between processes of one machine the payload lies
+in shared memory and only its description travels; between machines everything travels. All sockets are encrypted and
 open only to holders of the installation's key.
 """
 

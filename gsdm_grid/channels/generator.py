@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.channels.memory import WindowFeed
@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 class GeneratorSource(StreamInterface):
     """Reads the iterator that a function returns. Going back means calling the function again."""
+
+    known_options: ClassVar[frozenset[str] | None] = frozenset({"function", "params", "rate", "replayable"})
 
     replayable: bool = True
 

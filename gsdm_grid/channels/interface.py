@@ -39,14 +39,21 @@ class StreamInterface:
     ``replayable``: ``seek`` works, so after a crash the stream can be read again from any ordinal (an instance may know
     better than its class).
     ``source_option`` and ``sink_option``: the option that says from where, or to where.
+    ``known_options``: names of all options; others are refused. None takes any.
     """
 
     local: ClassVar[bool] = False
     replayable: bool = False
+    known_options: ClassVar[frozenset[str] | None] = None
     source_option: ClassVar[str] = "address"
     sink_option: ClassVar[str] = "address"
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
+        unknown = sorted(set(options) - self.known_options) if self.known_options is not None else []
+        if unknown:
+            raise UnknownName(
+                f"option of stream interface {type(self).__name__!r}", unknown[0], self.known_options or ()
+            )
         self.stream_type = stream_type
         self.options = options
         self.context = InterfaceContext()

@@ -96,6 +96,8 @@ class MemorySource(StreamInterface):
     A list can be read again from any place; a generator only once.
     """
 
+    known_options: ClassVar[frozenset[str] | None] = frozenset({"items"})
+
     local: ClassVar[bool] = True
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
@@ -121,6 +123,8 @@ class MemorySource(StreamInterface):
 
 class MemorySink(StreamInterface):
     """Keeps the result for iteration. Option ``blocks``: how many physical windows may wait before it says stop."""
+
+    known_options: ClassVar[frozenset[str] | None] = frozenset({"blocks", "queue"})
 
     local: ClassVar[bool] = True
 
@@ -155,6 +159,8 @@ class MemorySink(StreamInterface):
 class CallbackSink(StreamInterface):
     """Option ``function``: called with every physical window, in order, in the engine's thread."""
 
+    known_options: ClassVar[frozenset[str] | None] = frozenset({"function"})
+
     local: ClassVar[bool] = True
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
@@ -170,12 +176,16 @@ class CallbackSink(StreamInterface):
 class NullSink(StreamInterface):
     """Takes everything and keeps nothing: for measurements."""
 
+    known_options: ClassVar[frozenset[str] | None] = frozenset()
+
     def insert(self, block: PhysicalWindow) -> None:
         """See `StreamInterface`."""
 
 
 class LatencySink(StreamInterface):
     """Measures the time from each window's timestamp (wall-clock nanoseconds at the source) to its arrival."""
+
+    known_options: ClassVar[frozenset[str] | None] = frozenset()
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)

@@ -1,4 +1,7 @@
-"""Pacing: lets windows of a source pass at a rate, or as their timestamps say. Never waits; it only knows what is due."""
+"""Pacing: lets windows of a source pass at a rate, or as their timestamps say.
+
+Never waits; it only knows what is due.
+"""
 
 from __future__ import annotations
 

@@ -158,6 +158,10 @@ class _Arrays:
 class PlayerSource(RecordedSource):
     """Replays ``.npz`` and ``.npy`` files; see the module for options."""
 
+    known_options: ClassVar[frozenset[str] | None] = frozenset(
+        {"interval_ns", "path", "rate", "realtime", "repeat", "start_ts"}
+    )
+
     def load(self) -> Recording:
         """See `RecordedSource`."""
         readers = {".npz": _read_npz, ".npy": _read_npy}

@@ -217,6 +217,22 @@ class RawSource(RecordedSource):
 class RawIqSource(RawSource):
     """Reads one raw file; see the module for options."""
 
+    known_options: ClassVar[frozenset[str] | None] = frozenset(
+        {
+            "channels",
+            "dtype",
+            "header_bytes",
+            "path",
+            "rate",
+            "realtime",
+            "repeat",
+            "sample_rate",
+            "scale",
+            "start_ts",
+            "window",
+        }
+    )
+
     interface_name: ClassVar[str] = "raw_iq"
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:

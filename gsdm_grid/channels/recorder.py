@@ -145,6 +145,8 @@ class _NpzFile:
 class RecorderSink(StreamInterface):
     """Writes windows to a file; see the module for options."""
 
+    known_options: ClassVar[frozenset[str] | None] = frozenset({"append", "path"})
+
     sink_option: ClassVar[str] = "path"
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Shared memory between working nodes on one machine: payload is written once and read in place.
 
 A producer has one `Ring` per channel, a file in the machine's shared memory. Regions are taken and given back in the
-order of the stream, so a ring it is; it wraps as early as it can, so that the bytes in use stay in the processors' caches.
+order of the stream, so a ring it is; it wraps as early as it can, so that the bytes in use stay in the caches.
 A consumer maps the file and views the columns in place (`Mapping`); it tells when the last view of a block has died.
 Files are named after the process that made them, so what a crashed process left is found and removed (`sweep`).
 """
@@ -52,7 +52,7 @@ class Ring:
         self._remove = weakref.finalize(self, _unlink, path)
 
     def write(self, arrays: Sequence[Array]) -> list[tuple[int, int]] | None:
-        """Copy the arrays in, each at an aligned place; returns (offset, bytes) of each, or None if there is no room."""
+        """Copy the arrays in, each at an aligned place; returns (offset, bytes) of each, None if there is no room."""
         sizes = [array.nbytes for array in arrays]
         begin = self._take(sum(_aligned(size) for size in sizes))
         if begin is None:

@@ -33,6 +33,10 @@ _TIME = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(?:Z|[+-]00:00
 class SigmfInterface(RawSource):
     """Reads or writes one recording, whichever is asked of it first; see the module for options."""
 
+    known_options: ClassVar[frozenset[str] | None] = frozenset(
+        {"path", "rate", "realtime", "repeat", "sample_rate", "scale", "window"}
+    )
+
     sink_option: ClassVar[str] = "path"
 
     interface_name: ClassVar[str] = "sigmf"

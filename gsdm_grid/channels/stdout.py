@@ -10,7 +10,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType
 
 class StdoutSink(StreamInterface):
     """Prints to the standard output of the process that hosts it."""
+
+    known_options: ClassVar[frozenset[str] | None] = frozenset({"every", "format"})
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)

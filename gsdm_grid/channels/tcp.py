@@ -28,7 +28,7 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.channels.overload import OverloadBuffer
@@ -479,6 +479,22 @@ class _Sender:
 
 class TcpInterface(StreamInterface):
     """Reads or writes windows over connections; see the module."""
+
+    known_options: ClassVar[frozenset[str] | None] = frozenset(
+        {
+            "address",
+            "buffer_blocks",
+            "buffer_bytes",
+            "connect_timeout_s",
+            "end_on_close",
+            "linger_s",
+            "listen",
+            "max_frame_bytes",
+            "overload",
+            "sample_every",
+            "wait_for_client",
+        }
+    )
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)

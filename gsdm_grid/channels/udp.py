@@ -367,6 +367,28 @@ def wait_for(
 class UdpInterface(StreamInterface):
     """A source (option ``bind``) or a sink (option ``to``); see the module."""
 
+    known_options: ClassVar[frozenset[str] | None] = frozenset(
+        {
+            "bind",
+            "buffer_blocks",
+            "buffer_bytes",
+            "channels",
+            "datagram_bytes",
+            "dtype",
+            "format",
+            "header_bytes",
+            "overload",
+            "reassembly_bytes",
+            "receive_bytes",
+            "sample_every",
+            "sample_rate",
+            "scale",
+            "start_ts",
+            "to",
+            "window",
+        }
+    )
+
     source_option: ClassVar[str] = "bind"
     sink_option: ClassVar[str] = "to"
 

@@ -1,7 +1,7 @@
 """Coordination: queries and their life cycle, the control protocol's other end, the grid they run on.
 
-It compiles, places, installs, activates, watches and drops; the working nodes do the work. The REST coordinator (`api`) is
-a face of this room.
+It compiles, places, installs, activates, watches and drops; the working nodes do the work. The REST coordinator
+(`api`) is a face of this room.
 """
 
 from gsdm_grid.coordination.grid import Grid, cq, default_grid

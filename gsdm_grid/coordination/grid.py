@@ -14,7 +14,8 @@ from gsdm_grid.coordination.control import ControlServer, Event
 from gsdm_grid.coordination.query import ContinuousQuery
 from gsdm_grid.coordination.streams import RegisteredStream, register_result_stream
 from gsdm_grid.errors import QueryError, UnknownName
-from gsdm_grid.flow import DataFlow
+from gsdm_grid.flow import DataFlow, central
+from gsdm_grid.functions import StreamFunction
 from gsdm_grid.hosts import HostPool, RayPool, SparkPool, ThreadPool
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.planning import POLICIES, HostKind
@@ -59,15 +60,13 @@ class Grid:
 
     def cq(
         self,
-        flow: DataFlow | str,
+        flow: DataFlow | StreamFunction | str,
         inputs: Sequence[RegisteredStream],
         outputs: Sequence[RegisteredStream] = (),
         name: str | None = None,
         schedule: Mapping[str, Any] | None = None,
     ) -> ContinuousQuery:
         """A new query over a data flow (or a single function). Without result streams the result is kept."""
-        from gsdm_grid.flow import central
-
         query_id = name or self._ids.new("q")
         if query_id in self.queries:
             raise QueryError(f"there is a query named {query_id!r} already: drop it, or choose another name")
@@ -76,7 +75,7 @@ class Grid:
         made = ContinuousQuery(
             self,
             query_id,
-            central(flow) if isinstance(flow, str) else flow,
+            flow if isinstance(flow, DataFlow) else central(flow),
             inputs,
             list(outputs) or [register_result_stream()],
             schedule,
@@ -139,7 +138,7 @@ def default_grid() -> Grid:
 
 
 def cq(
-    flow: DataFlow | str,
+    flow: DataFlow | StreamFunction | str,
     inputs: Sequence[RegisteredStream],
     outputs: Sequence[RegisteredStream] = (),
     *,

@@ -58,6 +58,7 @@ class ContinuousQuery:
         self._statistics: dict[str, dict[str, Any]] = {}
         self._finished: dict[str, bool] = {}
         self.restarts: dict[str, int] = {}
+        self._read_to_end = False
         self._installed: set[str] = set()
         self._recovery = threading.Lock()
         self._lock = threading.RLock()
@@ -110,9 +111,12 @@ class ContinuousQuery:
             raise QueryError(f"query {self.id!r}: count must be at least 1, got {count}")
         if time_s is not None and time_s <= 0:
             raise QueryError(f"query {self.id!r}: time must be greater than zero, got {time_s}")
+        if self._read_to_end:  # the reader may be ahead of the last site's report
+            self.wait(self._grid.settings.drop_timeout_s)
         with self._lock:
             self._require("activate")
             plan = self._plan
+            self._read_to_end = False
             self._finished = {}
             self._set("active")
             self._started_s = time.monotonic()
@@ -190,6 +194,7 @@ class ContinuousQuery:
                     return
                 continue
             if block is None:
+                self._read_to_end = True
                 return
             yield block
 
@@ -200,7 +205,7 @@ class ContinuousQuery:
 
     __iter__ = results
 
-    # -- looking at it --------------------------------------------------------------------------------------------------
+    # -- looking at it --------------------
 
     def statistics(self) -> dict[str, dict[str, Any]]:
         """The latest statistics of each site."""
@@ -232,7 +237,7 @@ class ContinuousQuery:
         table = f"\n| site | utilization | windows out |\n|---|---|---|\n{rows}" if rows else ""
         return f"**{self.id}** — {self.state}\n{table}\n```mermaid\n{self.flow.to_mermaid()}\n```"
 
-    # -- events from working nodes ----------------------------------------------------------------------------------------
+    # -- events from working nodes --------------------
 
     def on_event(self, event: Event) -> None:
         """An event of one of the query's nodes. Called in the control server's thread; must not block."""
@@ -295,7 +300,7 @@ class ContinuousQuery:
         except GsdmError as error:
             self._fail(error)
 
-    # -- inside -------------------------------------------------------------------------------------------------------------
+    # -- inside --------------------
 
     @property
     def _plan(self) -> Plan:

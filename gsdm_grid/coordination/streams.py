@@ -53,7 +53,8 @@ def register_input_stream(
 ) -> RegisteredStream:
     """Register where a stream comes from.
 
-    ``source`` is an iterable of windows or blocks (interface ``memory``), or an address or path for the interface named.
+    ``source`` is an iterable of windows or blocks (interface ``memory``), or an address or path for the interface
+    named.
 
     >>> from gsdm_grid import Radio
     >>> s1 = register_input_stream("Radio", "127.0.0.1:5555", "udp")

@@ -1,4 +1,4 @@
-"""From a planned operator to one that runs: the table of built-in operators; everything else is executed as a function."""
+"""From a planned operator to one that runs: built-in operators by name, everything else as an executed function."""
 
 from __future__ import annotations
 

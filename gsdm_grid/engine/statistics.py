@@ -21,8 +21,6 @@ class OperatorStatistics:
     windows_out: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
-    first_s: float = 0.0
-    last_s: float = 0.0
 
 
 @dataclass

@@ -153,7 +153,8 @@ class ChannelStream(InputStream):
         """Return credit for what was consumed, and release what is acknowledged further down.
 
         ``floor`` is the smallest ordinal that operators still hold; ``drained`` says that nothing is under way between
-        operators inside this node, so that what was consumed has left through the outlets; ``idle`` that there is time to tell.
+        operators inside this node, so that what was consumed has left through the outlets; ``idle`` that there is
+        time to tell.
         """
         if drained:
             upto = self.consumed

@@ -16,6 +16,8 @@ def recovery_obstacle(plan: Plan, site: PlanSite) -> str | None:
     for stream in plan.streams_of(site.id):
         if stream.kind == "source":
             return f"it reads source {stream.name!r}, whose place is not kept elsewhere"
+        if stream.kind == "sink" and stream.interface != "null":
+            return f"it writes result stream {stream.name!r}, whose place is not kept elsewhere"
     for operator in site.operators:
         function = resolve(operator.function)
         if operator.renumber:

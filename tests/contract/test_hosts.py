@@ -6,8 +6,20 @@ import numpy as np
 import pytest
 import scipy.fft
 
-from gsdm_grid import PCC, PhysicalWindow, Radio, central, create_stream_type, current_window, lpipe, parallelize, pipe
-from gsdm_grid import register_input_stream, register_result_stream, sqf
+from gsdm_grid import (
+    PCC,
+    PhysicalWindow,
+    Radio,
+    central,
+    create_stream_type,
+    current_window,
+    lpipe,
+    parallelize,
+    pipe,
+    register_input_stream,
+    register_result_stream,
+    sqf,
+)
 from gsdm_grid.errors import FunctionError, InvalidTransition
 
 PLACEMENTS = ["threads", "ray", "spark", "grid"]

@@ -11,8 +11,17 @@ import psutil
 import pytest
 import scipy.fft
 
-from gsdm_grid import PCC, PhysicalWindow, Radio, central, create_stream_type, current_window, parallelize
-from gsdm_grid import register_input_stream, sqf
+from gsdm_grid import (
+    PCC,
+    PhysicalWindow,
+    Radio,
+    central,
+    create_stream_type,
+    current_window,
+    parallelize,
+    register_input_stream,
+    sqf,
+)
 
 DEADLINE_S = 60.0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -147,11 +147,14 @@ class SyntheticRadio(StreamInterface):
     """The synthesizer as a source. Options ``window``, ``seed``, ``sample_rate`` (Hz) and ``pool``: as there.
 
     ``limit``: the stream ends after this many windows (default: never). ``rate``: windows per second that it
-    gives (default: as many as are asked for); a reader who is late gets all the windows that he missed. ``stamp``: timestamps
-    are the wall-clock times at which windows are due at the rate, for measuring latency.
+    gives (default: as many as are asked for); a reader who is late gets all the windows that he missed. ``stamp``:
+    timestamps are the wall-clock times at which windows are due at the rate, for measuring latency.
     """
 
     replayable: bool = True
+    known_options: ClassVar[frozenset[str] | None] = frozenset(
+        {"limit", "pool", "rate", "sample_rate", "seed", "stamp", "window"}
+    )
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)

@@ -44,9 +44,7 @@ def s_merge(streams: Sequence[StreamView], timeout: float | None = None) -> Any:
 
 
 @sqf(STREAM, returns=_joined_type, kind="combining", builtin="OS-Join", name="OS-Join")
-def os_join(
-    streams: Sequence[StreamView], combine: Any, timeout: float | None = None, partial: Any = None
-) -> Any:
+def os_join(streams: Sequence[StreamView], combine: Any, timeout: float | None = None, partial: Any = None) -> Any:
     """Join sub-windows of the same window and combine them in order (thesis algorithm 15).
 
     If a sub-window is missing (an input left it out, or was silent for longer than ``timeout`` seconds) the

@@ -30,9 +30,9 @@ def sample(s: StreamView, n: int, seed: int = 0) -> Any:
     return windows[int(np.random.default_rng([seed, s.ordinal]).integers(n))]
 
 
-@sqf(STREAM, whole=True)
+@sqf(STREAM, whole=True, strategies=())
 def timestamp_it(s: StreamView) -> Any:
-    """The windows with the time of their arrival here as timestamp."""
+    """The windows with the time of their arrival here as timestamp. In one place only: elsewhere it is another time."""
     v: Any = current_window(s)
     return v.replace(ts=np.full(len(v), SystemClock().now_ns()))
 

@@ -22,9 +22,7 @@ Radio = create_stream_type(
     "Radio", {"x": "vector of complex64", "y": "vector of complex64", "z": "vector of complex64"}
 )
 Channel = create_stream_type("Channel", {"x": "vector of complex64"})
-Polar = create_stream_type(
-    "Polar", dict.fromkeys(("phi", "theta", "I", "Q", "U", "V"), "vector of float32")
-)
+Polar = create_stream_type("Polar", dict.fromkeys(("phi", "theta", "I", "Q", "U", "V"), "vector of float32"))
 
 CHANNELS = ("x", "y", "z")
 LINEAR = 1e-6  # V / I below which polarization is linear: single precision does not tell it from zero
@@ -240,9 +238,7 @@ def slicepart(s: StreamView, n: int, i: int) -> Any:
 def polarcombine(parts: Sequence[PhysicalWindow]) -> PhysicalWindow:
     """Slices one after the other."""
     names = [name for name in Polar.attributes if name != "ts"]
-    return _by_window(
-        parts, lambda group: {name: np.concatenate([p[name] for p in group], axis=-1) for name in names}
-    )
+    return _by_window(parts, lambda group: {name: np.concatenate([p[name] for p in group], axis=-1) for name in names})
 
 
 @sqf(Radio, returns=Channel, whole=True)
