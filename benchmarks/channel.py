@@ -12,16 +12,12 @@ import time
 from typing import Any
 
 import numpy as np
-import zmq
 from reporting import Report, arguments, median
 
-from gsdm_grid import PhysicalWindow, create_stream_type
-from gsdm_grid.channels.channel import ChannelLimits, End
-from gsdm_grid.channels.data_plane import DataPlane
 from gsdm_grid.channels.keys import InstallationKey
+from gsdm_grid.channels.profiling import seconds_through_channel
 
 SIZES = (4_096, 65_536, 262_144, 1_048_576, 4_194_304)
-Bytes = create_stream_type("BenchmarkBytes", {"payload": "vector of uint8"})
 
 
 class OpenKey(InstallationKey):
@@ -35,70 +31,6 @@ class OpenKey(InstallationKey):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (OpenKey, (self.secret,))
-
-
-def _wait(plane: DataPlane) -> None:
-    poller = zmq.Poller()
-    for polled in plane.sockets():
-        poller.register(polled, zmq.POLLIN)
-    poller.poll(50)
-
-
-def _consume(key: InstallationKey, pipe: Any) -> None:
-    context = zmq.Context()
-    plane = DataPlane(key, context, "127.0.0.1", lambda: None)
-    counted, ended = 0, False
-
-    def deliver(item: Any) -> None:
-        nonlocal counted, ended
-        counted += 1
-        ended = ended or isinstance(item, End)
-        if isinstance(item, PhysicalWindow):
-            int(item.ts[-1])
-
-    inlet = plane.inlet("bench", Bytes, deliver)
-    pipe.send(plane.endpoint)
-    while not ended:
-        if not plane.receive(16):
-            _wait(plane)
-        inlet.progress(counted, counted)
-    pipe.send("done")
-    pipe.recv()
-    plane.close()
-    context.term()
-
-
-def through_channel(size: int, count: int, shared: bool, key: InstallationKey) -> float:
-    """Seconds for ``count`` blocks of ``size`` bytes through a channel between two processes."""
-    here, there = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_consume, args=(key, there))
-    process.start()
-    endpoint = here.recv()
-    context = zmq.Context()
-    plane = DataPlane(key, context, "127.0.0.1", lambda: None)
-    outlet = plane.outlet("bench", endpoint, ChannelLimits(8, 1 << 24), shared)
-    payload = np.zeros((1, size), np.uint8)
-    blocks = [Bytes.block(ts=[k], payload=payload).stamped(ordinals=range(k, k + 1)) for k in range(64)]
-    warm = max(count // 10, 20)
-    started_s = 0.0
-    for number in range(warm + count):
-        if number == warm:
-            started_s = time.perf_counter()
-        while not outlet.ready():
-            if not plane.receive():
-                _wait(plane)
-        outlet.put(blocks[number % 64])
-    outlet.put(End(final=True))
-    while outlet.consumed < outlet.next:
-        if not plane.receive():
-            _wait(plane)
-    spent_s = time.perf_counter() - started_s
-    here.recv()
-    here.send("bye")
-    process.join()
-    plane.close()
-    context.term()
-    return spent_s
 
 
 def _sink(port: int) -> None:
@@ -145,10 +77,10 @@ def main() -> int:
     key, bare_key = InstallationKey(), OpenKey()
     ways = {
         "memory copy": through_copy,
-        "shared memory": lambda size, count: through_channel(size, count, True, key),
+        "shared memory": lambda size, count: seconds_through_channel(size, count, True, key),
         "bare socket": through_socket,
-        "sockets": lambda size, count: through_channel(size, count, False, bare_key),
-        "encrypted sockets": lambda size, count: through_channel(size, count, False, key),
+        "sockets": lambda size, count: seconds_through_channel(size, count, False, bare_key),
+        "encrypted sockets": lambda size, count: seconds_through_channel(size, count, False, key),
     }
     report.row("bytes", "way", "GB/s", "messages/s")
     rates: dict[tuple[str, int], float] = {}

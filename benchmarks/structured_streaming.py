@@ -1,6 +1,32 @@
 """The peer: Spark Structured Streaming doing the job of the benchmarks, as well as it can be made to.
 
-@@TABLE@@
+A Python data source gives Arrow record batches of windows from a pool in memory, `mapInArrow` transforms the three
+vectors with scipy on views of the same bytes, and an Arrow stream writer takes the spectra and counts them. Windows are
+rows, vectors are binary values. Each measurement has a process and a Spark of its own.
+
+    python benchmarks/structured_streaming.py throughput --window 8192 --seconds 5 --json
+    python benchmarks/structured_streaming.py latency --window 2048 --rate 50 --seconds 5 --json
+
+How the configuration was chosen: CPU seconds of Spark and its workers per 100 MB of input, windows of 8192, because the
+two cores were shared (load 10 to 15) and MB/s meant little. Each figure is one stretch of three micro-batches, NOT a
+median; only differences as large as those of the first three lines tell anything.
+
+| variant (binary columns and an Arrow sink where not said)   | CPU s per 100 MB |
+|-------------------------------------------------------------|------------------|
+| array<float> columns, micro-batches of 50 MB                | 3.32, 2.48       |
+| micro-batches of 100 MB                                     | 2.26, 1.96, 1.36 |
+| the same into the noop sink (nobody gets the result)        | 1.29, 0.93       |
+| micro-batches of 200 MB                                     | 1.21, 1.32       |
+| micro-batches of 400 MB (chosen)                            | 1.06             |
+| 100 MB, arrow.pythonUDF.columnarInput.enabled               | 1.63             |
+| 200 MB, arrow.pythonUDF.columnarInput.enabled               | 1.34             |
+| 200 MB, rows of 10 windows each                             | 1.22             |
+| 200 MB, python.unix.domain.socket.enabled (chosen)          | 1.25, 1.24       |
+| 200 MB, python.udf.pipelined.enabled                        | 1.51             |
+
+Not compared: the collector (Parallel was used throughout), memory, more than two partitions, other sizes of record
+batches, maxRecordsPerBatch, availableNow, foreachBatch, asynchronous progress tracking. ``--set`` and ``--batch-bytes``
+try other settings.
 """
 
 from __future__ import annotations
@@ -35,7 +61,7 @@ CHANNELS = ("x", "y", "z")
 SCHEMA = "ts long, x binary, y binary, z binary"
 POOL_BYTES = 12 << 20
 RECORD_BATCH_BYTES = 2 << 20
-BATCH_BYTES = 200_000_000  # of a micro-batch, when throughput matters
+BATCH_BYTES = 400_000_000  # of a micro-batch, when throughput matters
 PARTITIONS = 2
 SHARE_BYTES = 4_000_000  # of a task at least: each costs three Python workers, so a small micro-batch is one task
 WARM_BATCHES = 4
@@ -47,8 +73,7 @@ SPARK = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "3g",
-    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "true",
-    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.numRecentProgressUpdates": "1",
     "spark.sql.streaming.minBatchesToRetain": "2",
 }

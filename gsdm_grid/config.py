@@ -12,9 +12,9 @@ from dataclasses import dataclass
 class Settings:
     """Settings of one installation. Immutable."""
 
-    block_bytes: int = 1 << 20
-    """Physical windows are filled up to about this size."""
-    channel_blocks: int = 32
+    block_bytes: int | None = None
+    """Physical windows are filled up to about this size; None takes what `gsdm tune` chose here, else 2 MiB."""
+    channel_blocks: int = 6
     """Physical windows that may be under way on one channel."""
     channel_bytes: int = 64 << 20
     """Bytes that may be under way on one channel."""

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from gsdm_grid.channels.keys import InstallationKey
+from gsdm_grid.channels.profiling import remembered_block_bytes
 from gsdm_grid.config import Settings
 from gsdm_grid.coordination.control import ControlServer, Event
 from gsdm_grid.coordination.query import ContinuousQuery
@@ -21,6 +22,7 @@ from gsdm_grid.ids import IdFactory
 from gsdm_grid.planning import POLICIES, HostKind
 
 WATCH_S = 0.5
+DEFAULT_BLOCK_BYTES = 2 << 20
 
 
 class Grid:
@@ -40,6 +42,7 @@ class Grid:
             raise UnknownName("placement", placement, POLICIES)
         self.settings = settings or Settings()
         self.placement = POLICIES[placement]
+        self.block_bytes = self.settings.block_bytes or remembered_block_bytes() or DEFAULT_BLOCK_BYTES
         self.key = InstallationKey()
         self.queries: dict[str, ContinuousQuery] = {}
         threads = ThreadPool()

@@ -365,7 +365,7 @@ class ContinuousQuery:
 
     def _stream_settings(self, stream: PlanStream, site: PlanSite) -> dict[str, Any]:
         settings = self._grid.settings
-        told: dict[str, Any] = {"block_bytes": settings.block_bytes}
+        told: dict[str, Any] = {"block_bytes": self._grid.block_bytes}
         if stream.kind == "channel":
             told |= {
                 "channel": f"{self.id}/{stream.name}",
