@@ -43,7 +43,7 @@ def choose(measure: Callable[[int], float]) -> Choice:
 
     >>> choose(lambda size: 1e9 * size / (size + 300_000)).block_bytes
     8388608
-    >>> choose(lambda size: 1e9 if size >= 1 << 18 else 5e8).block_bytes
+    >>> choose(lambda size: min(size, 1 << 18)).block_bytes
     262144
     """
     size = SMALLEST

@@ -337,13 +337,13 @@ def _install(queries: list[ContinuousQuery], view: DemoView) -> None:
         view.progressed("queries", len(done), len(queries), None)
 
     _side_by_side({query.id: query.install for query in queries}, over)
-    view.ended("queries", f"{len(queries)} plans installed: {_hosts(queries)}")
+    view.ended("queries", f"{len(queries)} plans: {_hosts(queries)}")
 
 
 def _hosts(queries: list[ContinuousQuery]) -> str:
     hosts = [HOST_NAMES[site.host] for query in queries if query.plan for site in query.plan.sites]
     counts = {name: hosts.count(name) for name in dict.fromkeys(HOST_NAMES.values()) if name in hosts}
-    return ", ".join(f"{n} in {name}" if name == HOST_NAMES["local"] else f"{n} {name}s" for name, n in counts.items())
+    return ", ".join(f"{n} here" if name == HOST_NAMES["local"] else f"{n} {name}s" for name, n in counts.items())
 
 
 # -- running ---------------------------------------------------------------------------------------------

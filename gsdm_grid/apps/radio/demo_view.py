@@ -127,10 +127,10 @@ class LiveView:
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 1))
-        table.add_column(width=1)
-        table.add_column(no_wrap=True)
+        table.add_column(min_width=1)
+        table.add_column(no_wrap=True, min_width=max(map(len, _NAMES)))
         table.add_column(no_wrap=True, overflow="ellipsis")
-        table.add_column(justify="right", no_wrap=True)
+        table.add_column(justify="right", no_wrap=True, min_width=7)
         for name, step in list(self._steps.items()):
             over = step.took_s is not None
             mark: RenderableType = Text("✓", style="green") if over else self._spinner
@@ -147,11 +147,8 @@ class LiveView:
         if over or not step.total:
             return Text(step.text)
         bar = Table.grid(padding=(0, 1))
-        bar.add_row(
-            ProgressBar(step.total, step.done, width=30),
-            f"{step.done:,}/{step.total:,}" + (" windows" if name in _NAMES else ""),
-            Text(step.text, style="bright_black"),
-        )
+        counted = f"{step.done:,}/{step.total:,}" + (" windows" if name in _NAMES else "")
+        bar.add_row(ProgressBar(step.total, step.done, width=24), counted)
         return bar
 
 
