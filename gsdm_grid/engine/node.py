@@ -344,6 +344,9 @@ class WorkingNode:
 
     def _settle(self, idle: bool) -> None:
         """Acknowledge what has been dealt with (see `ChannelStream.settle`)."""
+        if idle:
+            for output in self._channel_outputs():
+                output.flush()
         outlets = [output.outlet for output in self._channel_outputs()]
         drained = all(stream.waiting == 0 for stream in self._inputs.values() if type(stream) is InputStream)
         for stream in self._inputs.values():

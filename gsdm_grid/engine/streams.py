@@ -226,11 +226,12 @@ class MemoryOutput(_Output):
 
 
 class ChannelOutput(_Output):
-    """To another node."""
+    """To another node. A mark without windows waits a moment, because the next windows bring a newer one."""
 
     def __init__(self, name: str, outlet: Outlet) -> None:
         super().__init__(name)
         self.outlet = outlet
+        self._mark: PhysicalWindow | None = None
 
     def ready(self) -> bool:
         """See `OutputStream`."""
@@ -238,8 +239,20 @@ class ChannelOutput(_Output):
 
     def put(self, item: Item) -> None:
         """See `OutputStream`."""
+        if isinstance(item, PhysicalWindow) and not len(item) and item.halo is None:
+            self._mark = item
+            return
+        if isinstance(item, End):
+            self.flush()
+        self._mark = None
         self.count(item)
         self.outlet.put(item)
+
+    def flush(self) -> None:
+        """Nothing else to do just now: send a mark that waits."""
+        if self._mark is not None:
+            self.outlet.put(self._mark)
+            self._mark = None
 
 
 class SinkOutput(_Output):

@@ -46,11 +46,11 @@ class OSJoin(OrderedPorts):
         """Type of the joined stream."""
         return self._type
 
-    def decide(self, pieces: list[PhysicalWindow | None]) -> PhysicalWindow | None:
+    def decide(self, pieces: list[PhysicalWindow | None]) -> list[PhysicalWindow]:
         """See `OrderedPorts`."""
         keys = _told_apart([self._keys(piece) for piece in pieces])
         if all(np.array_equal(keys[0], other) for other in keys[1:]):
-            return self._combined([piece for piece in pieces if piece is not None])
+            return [self._combined([piece for piece in pieces if piece is not None])]
         common = keys[0]
         for other in keys[1:]:
             common = np.intersect1d(common, other, assume_unique=True)
@@ -63,7 +63,7 @@ class OSJoin(OrderedPorts):
             ]
             results.append(self._combined(matching))
         results += self._missing(pieces, keys, np.setdiff1d(np.concatenate(keys), common))
-        return interleave(results, self.by_ordinal) if results else None
+        return [interleave(results, self.by_ordinal)] if results else []
 
     def statistics(self) -> dict[str, Any]:
         """See `StreamOperator`."""

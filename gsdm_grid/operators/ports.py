@@ -68,8 +68,8 @@ class OrderedPorts(StreamOperator):
         self._done = NEVER  # greatest key that has been decided
         self._mark = -1
 
-    def decide(self, pieces: list[PhysicalWindow | None]) -> PhysicalWindow | None:
-        """Make a result of the decided rows of each port (None where a port has none)."""
+    def decide(self, pieces: list[PhysicalWindow | None]) -> list[PhysicalWindow]:
+        """Make results, in order, of the decided rows of each port (None where a port has none)."""
         raise NotImplementedError
 
     def wants(self, port: int) -> bool:
@@ -185,8 +185,8 @@ class OrderedPorts(StreamOperator):
         pieces = [port.take(count) for port, count in zip(self.ports, self._decided(bound), strict=True)]
         waiting = min((int(port.keys[0]) for port in self.ports if len(port.keys)), default=ALWAYS)
         mark = min(bound, waiting - 1) if bound != ALWAYS else self._done
-        result = self.decide(pieces) if any(piece is not None for piece in pieces) else None
-        return self._marked(result, mark)
+        results = self.decide(pieces) if any(piece is not None for piece in pieces) else []
+        return self._marked([block for block in results if len(block)], mark)
 
     def _decided(self, bound: int) -> list[int]:
         """How many rows of each port are decided when all have passed ``bound``.
@@ -215,12 +215,12 @@ class OrderedPorts(StreamOperator):
                 port.missed = self._done
         return counts
 
-    def _marked(self, result: PhysicalWindow | None, mark: int) -> Blocks:
-        if result is not None and len(result):
+    def _marked(self, results: list[PhysicalWindow], mark: int) -> Blocks:
+        if results:
             if self.by_ordinal:
                 self._mark = max(self._mark, mark)
-                return (result.stamped(mark=self._mark),)
-            return (result,)
+                results[-1] = results[-1].stamped(mark=self._mark)
+            return results
         if self.by_ordinal and mark > self._mark:
             self._mark = mark
             return (PhysicalWindow.empty(self.output_type, mark),)

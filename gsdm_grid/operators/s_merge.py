@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from gsdm_grid.model import Column, PhysicalWindow, StreamType, as_array
 from gsdm_grid.operators.ports import OrderedPorts
 
+UNCOPIED_BYTES = 1 << 16  # smaller runs are worth joining: blocks cost more than copies
+
 
 class SMerge(OrderedPorts):
     """Orders by (key, port): the same result whatever the order of arrival."""
@@ -30,9 +32,18 @@ class SMerge(OrderedPorts):
         """Type of the merged stream."""
         return self._type
 
-    def decide(self, pieces: list[PhysicalWindow | None]) -> PhysicalWindow | None:
-        """See `OrderedPorts`."""
-        return interleave([piece for piece in pieces if piece is not None], self.by_ordinal)
+    def decide(self, pieces: list[PhysicalWindow | None]) -> list[PhysicalWindow]:
+        """See `OrderedPorts`. Runs that only follow each other are passed on as they are."""
+        runs = sorted((piece for piece in pieces if piece is not None), key=lambda run: self._ends(run)[0])
+        if sum(run.nbytes for run in runs) >= UNCOPIED_BYTES and all(
+            self._ends(one)[1] < self._ends(other)[0] for one, other in pairwise(runs)
+        ):
+            return runs
+        return [interleave([piece for piece in pieces if piece is not None], self.by_ordinal)]
+
+    def _ends(self, run: PhysicalWindow) -> tuple[int, int]:
+        keys = run.ordinals if self.by_ordinal else run.ts
+        return int(keys[0]), int(keys[-1])
 
 
 def interleave(pieces: list[PhysicalWindow], by_ordinal: bool) -> PhysicalWindow:
