@@ -14,7 +14,7 @@ class Settings:
 
     block_bytes: int | None = None
     """Physical windows are filled up to about this size; None takes what `gsdm tune` chose here, else 2 MiB."""
-    channel_blocks: int = 6
+    channel_blocks: int = 8
     """Physical windows that may be under way on one channel."""
     channel_bytes: int = 64 << 20
     """Bytes that may be under way on one channel."""

@@ -33,6 +33,7 @@ from gsdm_grid.model import NO_MARK, Array, PhysicalWindow, StreamType, as_array
 HELLO, DATA, SHARED, END, STATE, REFUSE = b"h", b"d", b"m", b"e", b"s", b"r"
 NUMBERS = {HELLO: 2, DATA: 1, SHARED: 1, END: 2, STATE: 4, REFUSE: 1}
 HEARTBEAT_S = 0.5
+SLACK_BYTES = 4096  # alignment and ordinals beside a block's own bytes
 TELL_EVERY = 2  # blocks that a busy consumer lets pass before it returns credit
 INLINE_BYTES = 4096  # smaller blocks go into the message
 
@@ -95,6 +96,7 @@ class Outlet:
         self.next = 0
         self.released = 0
         self.sent_again = 0
+        self.sent_shared = 0
         self._carrier = carrier
         self._limits = limits
         self._ring_bytes = ring_bytes
@@ -109,9 +111,11 @@ class Outlet:
 
     def ready(self) -> bool:
         """Whether there is credit for another block."""
-        return len(self._sizes) < self._limits.blocks and (
-            not self._sizes or self._in_flight_bytes < self._limits.bytes
-        )
+        if not self._sizes:
+            return True
+        if self._ring is not None and not self._ring.fits(self._sizes[-1] + SLACK_BYTES):
+            return False  # what is under way will make room
+        return len(self._sizes) < self._limits.blocks and self._in_flight_bytes < self._limits.bytes
 
     def put(self, item: Item) -> None:
         """Send a block or an end mark. Never blocks; ask `ready` first."""
@@ -179,6 +183,7 @@ class Outlet:
             places = self._ring.write(arrays)
             if places is not None:
                 self._in_ring.append(self.next)
+                self.sent_shared += 1
                 return Message(
                     SHARED, self.stream, self.epoch, (self.next,), None, header, (), self._ring.name, tuple(places)
                 )

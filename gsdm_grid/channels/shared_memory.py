@@ -84,27 +84,28 @@ class Ring:
         """Remove the file; consumers that have mapped it may read on."""
         self._remove()
 
+    def fits(self, size: int) -> bool:
+        """Whether there is room for another ``size`` bytes now."""
+        return self._place(size) is not None
+
     def _take(self, size: int) -> int | None:
-        if size > self.capacity:
-            return None
-        if not self._taken:
-            begin = 0
-        else:
-            tail = self._taken[0][0]
-            if self._head > tail:  # in use: [tail, head); free: after head, and before tail
-                if size <= tail:
-                    begin = 0 if self._head + size > self.capacity or size * 2 <= tail else self._head
-                elif self._head + size <= self.capacity:
-                    begin = self._head
-                else:
-                    return None
-            elif self._head + size <= tail:  # wrapped: free between head and tail
-                begin = self._head
-            else:
-                return None
-        self._head = begin + size
-        self._taken.append((begin, self._head))
+        begin = self._place(size)
+        if begin is not None:
+            self._head = begin + size
+            self._taken.append((begin, self._head))
         return begin
+
+    def _place(self, size: int) -> int | None:
+        """Where the next region goes: behind the last one, or at the start again as soon as all that is in use fits."""
+        if not self._taken:
+            return 0 if size <= self.capacity else None
+        tail = self._taken[0][0]
+        if self._head <= tail:  # wrapped: free from head to tail
+            return self._head if self._head + size <= tail else None
+        in_use = self._head - tail
+        if tail >= 2 * (in_use + size) or (self._head + size > self.capacity and size <= tail):
+            return 0
+        return self._head if self._head + size <= self.capacity else None
 
 
 class Mapping:

@@ -77,6 +77,8 @@ class Execute(StreamOperator):
         self._views[port].feed(block)
         self._marks[port] = max(self._marks[port], block.mark)
         results = self._execute_whole() if self._function.whole and not self._combining else self._execute_each()
+        for view in self._views:
+            view.forget()
         return self._with_mark(results)
 
     def floor(self, port: int) -> int | None:

@@ -263,6 +263,7 @@ class WorkingNode:
         if any(output.outlet.next > output.outlet.consumed for output in self._channel_outputs()):
             return None  # not before what was sent has been consumed
         self._reported = True
+        self._settle(idle=True)  # producers wait for the last acknowledgement
         final = all(end is not None and end.final for operator in self._operators.values() for end in operator.ends)
         if not final:
             self.active = False
@@ -384,6 +385,9 @@ class WorkingNode:
                 told["streams"][name] |= side.interface.statistics()
             if isinstance(side, ChannelStream) and side.inlet is not None:
                 told["streams"][name]["duplicates"] = side.inlet.duplicates
+            if isinstance(side, ChannelOutput):
+                told["streams"][name] |= {"shared": side.outlet.sent_shared, "sent_again": side.outlet.sent_again}
+        told["refused_messages"] = self.plane.refused
         return told
 
 

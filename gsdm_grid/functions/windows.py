@@ -41,12 +41,12 @@ class StreamView:
     history is kept follows from the spans asked for so far: a function should ask from the first time on.
     """
 
-    __slots__ = ("at", "block", "history_ns", "step", "type", "whole")
+    __slots__ = ("_nothing", "at", "block", "history_ns", "step", "type", "whole")
 
     def __init__(self, stream_type: StreamType, whole: bool = False) -> None:
         self.type = stream_type
         self.whole = whole
-        self.block = PhysicalWindow.empty(stream_type)
+        self.block = self._nothing = PhysicalWindow.empty(stream_type)
         self.at = 0
         self.step: int | None = None
         self.history_ns: int | None = None
@@ -74,6 +74,12 @@ class StreamView:
         """Move the cursor past what the last execution was done with."""
         self.at += 1 if self.step is None else self.step
         self.step = None
+
+    def forget(self) -> None:
+        """Let go of the block if nothing in it is needed any more: its memory may be shared."""
+        if len(self.block) and self._first_needed() >= len(self.block):
+            self.at -= len(self.block)
+            self.block = self._nothing
 
     def floor(self) -> int | None:
         """Ordinal of the first window that is still needed; None where nothing is held."""
