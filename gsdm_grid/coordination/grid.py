@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
 
@@ -99,8 +100,8 @@ class Grid:
         if self._closed.is_set():
             return
         self._closed.set()
-        for query in list(self.queries.values()):
-            query.drop()
+        with ThreadPoolExecutor(max_workers=16, thread_name_prefix="gsdm-drop") as workers:
+            list(workers.map(lambda query: query.drop(), list(self.queries.values())))
         for kind, pool in self._pools.items():
             if kind not in self._shared:
                 pool.close()

@@ -98,6 +98,7 @@ class ContinuousQuery:
             ]
             for node, future in futures:
                 self._grid.control.result(node, future)
+            self._raise_if_dropped()
         except BaseException:
             self._release_hosts()
             raise
@@ -343,7 +344,12 @@ class ContinuousQuery:
         nodes = [self.node(site) for site in plan.sites]
         self._grid.control.wait_for(nodes, settings.start_timeout_s, self._raise_if_lost)
 
+    def _raise_if_dropped(self) -> None:
+        if self.state == "dropped":
+            raise QueryError(f"query {self.id!r} was dropped while it was being installed")
+
     def _raise_if_lost(self) -> None:
+        self._raise_if_dropped()
         for group in self._groups:
             for node, reason in group.lost().items():
                 raise NodeLost(node, reason)

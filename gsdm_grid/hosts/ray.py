@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from gsdm_grid.engine import Bootstrap, run_node
+from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.base import Live
 
 NAMESPACE = "gsdm"
@@ -83,12 +85,18 @@ class RayGroup:
 
 
 class RayPool:
-    """Starts nodes as Ray actors; connects to the cluster at ``address``, or starts a local Ray, when first needed."""
+    """Starts nodes as Ray actors; connects to the cluster at ``address``, or starts a local Ray, when first needed.
+
+    A local Ray dies with the thread that started it (its processes ask the kernel for that), so a thread of the
+    pool's own starts it and lives until `close`.
+    """
 
     def __init__(self, address: str | None = None, dashboard: bool = False) -> None:
         self._address = address
         self._dashboard = dashboard
-        self._started = False
+        self._keeper: threading.Thread | None = None
+        self._connected: Future[None] = Future()
+        self._closing = threading.Event()
         self._lock = threading.Lock()
 
     def connect(self) -> None:
@@ -98,11 +106,31 @@ class RayPool:
         with self._lock:
             if ray.is_initialized():
                 return
-            options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": "ERROR"}
-            if self._address is None:
-                options |= {"num_cpus": EMBEDDED_CPUS, "include_dashboard": self._dashboard}
+            self._connected = Future()
+            self._closing.clear()
+            self._keeper = threading.Thread(target=self._keep, name="gsdm-ray", daemon=True)
+            self._keeper.start()
+            try:
+                self._connected.result()
+            except Exception as error:
+                self._keeper = None
+                place = f"at {self._address!r}" if self._address else "on this machine"
+                raise ResourceError(f"Ray could not be reached or started {place}: {error}") from error
+
+    def _keep(self) -> None:
+        import ray
+
+        options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": "ERROR"}
+        if self._address is None:
+            options |= {"num_cpus": EMBEDDED_CPUS, "include_dashboard": self._dashboard}
+        try:
             ray.init(address=self._address or "local", **options)
-            self._started = True
+        except BaseException as error:
+            self._connected.set_exception(error)
+            return
+        self._connected.set_result(None)
+        self._closing.wait()
+        ray.shutdown()
 
     def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> RayGroup:  # noqa: ARG002
         """See `HostPool`."""
@@ -111,9 +139,8 @@ class RayPool:
 
     def close(self) -> None:
         """See `HostPool`: shuts down only what it started."""
-        import ray
-
         with self._lock:
-            if self._started:
-                ray.shutdown()
-                self._started = False
+            if self._keeper is not None:
+                self._closing.set()
+                self._keeper.join()
+                self._keeper = None
