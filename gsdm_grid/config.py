@@ -14,6 +14,8 @@ class Settings:
 
     block_bytes: int | None = None
     """Physical windows are filled up to about this size; None takes what `gsdm tune` chose here, else 2 MiB."""
+    flush_s: float = 0.002
+    """How long windows may wait for others to fill a physical window with; a query may say otherwise."""
     channel_blocks: int = 8
     """Physical windows that may be under way on one channel."""
     channel_bytes: int = 64 << 20
@@ -28,6 +30,8 @@ class Settings:
     """How often one working node may die and be started anew before its query fails."""
     orphan_s: float = 30.0
     """A working node that has not heard of its coordinator for this long ends itself."""
+    address: str = "127.0.0.1"
+    """Address of this machine at which working nodes reach the coordinator, and each other."""
     ray_address: str | None = None
     """Ray cluster to use; None starts a local one when first needed."""
     ray_dashboard: bool = False

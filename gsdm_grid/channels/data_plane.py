@@ -226,8 +226,8 @@ def _configure(socket: Any) -> None:
 
 def local_address(towards: str | None = None) -> str:
     """The address of this machine that others reach it by: the one used towards a given host, else loopback."""
-    if towards in (None, "localhost", "127.0.0.1"):
-        return "127.0.0.1"
+    if towards is None or towards == "localhost" or towards.startswith("127."):
+        return "127.0.0.1" if towards in (None, "localhost") else str(towards)
     with sockets.socket(sockets.AF_INET, sockets.SOCK_DGRAM) as probe:
         probe.connect((towards, 9))
         address: str = probe.getsockname()[0]

@@ -51,7 +51,7 @@ class GeneratorSource(StreamInterface):
             limit = self._pacer.allowed(limit)
             if limit == 0:
                 return None
-        block = self._guarded(lambda feed: feed.take(limit, self.context.clock))
+        block = self._guarded(lambda feed: feed.take(limit, self.context))
         if self._pacer is not None:
             self._pacer.passed(len(block))
         return block
@@ -61,7 +61,7 @@ class GeneratorSource(StreamInterface):
         if not self.replayable:
             return super().seek(ordinal)
         self._feed = None
-        self._guarded(lambda feed: feed.skip(ordinal, self.context.clock))
+        self._guarded(lambda feed: feed.skip(ordinal, self.context))
         return None
 
     def due_s(self) -> float | None:

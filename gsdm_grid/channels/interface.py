@@ -25,10 +25,14 @@ def _nothing() -> None:
 
 @dataclass
 class InterfaceContext:
-    """What the engine lends an interface while it is open. ``wake`` may be called from any thread."""
+    """What the engine lends an interface while it is open. ``wake`` may be called from any thread.
+
+    ``flush_s`` is how long windows may wait for others to fill a block with.
+    """
 
     wake: Callable[[], None] = _nothing
     clock: Clock = field(default_factory=SystemClock)
+    flush_s: float = 0.002
 
 
 class StreamInterface:

@@ -11,9 +11,7 @@ from typing import Any, ClassVar
 
 from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.errors import QueryError
-from gsdm_grid.model import Clock, LogicalWindow, PhysicalWindow, StreamType
-
-_PATIENCE_S = 0.02
+from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType
 
 
 class WindowFeed:
@@ -32,28 +30,28 @@ class WindowFeed:
         self._rest: PhysicalWindow | None = None
         self._ahead: PhysicalWindow | None = None
 
-    def take(self, limit: int, clock: Clock) -> PhysicalWindow:
+    def take(self, limit: int, context: InterfaceContext) -> PhysicalWindow:
         """At most ``limit`` windows; `EndOfStream` when the iterable is exhausted."""
         if self._rest is not None:
             block, self._rest = self._rest, None
         else:
-            block = self._pull(limit, clock)
+            block = self._pull(limit, context)
         if len(block) > limit:
             block, self._rest = _part(block, slice(limit)), _part(block, slice(limit, None))
         return block
 
-    def skip(self, count: int, clock: Clock) -> None:
+    def skip(self, count: int, context: InterfaceContext) -> None:
         """Leave out windows; beyond the end, the next ``take`` finds the end."""
         try:
             while count > 0:
-                count -= len(self.take(count, clock))
+                count -= len(self.take(count, context))
         except EndOfStream:
             return
 
-    def _pull(self, limit: int, clock: Clock) -> PhysicalWindow:
+    def _pull(self, limit: int, context: InterfaceContext) -> PhysicalWindow:
         windows: list[LogicalWindow] = []
-        patience = clock.monotonic_s() + _PATIENCE_S
-        while len(windows) < limit and not (windows and clock.monotonic_s() > patience):
+        flush_at_s = context.clock.monotonic_s() + context.flush_s
+        while len(windows) < limit and not (windows and context.clock.monotonic_s() > flush_at_s):
             if self._ahead is not None:
                 item, self._ahead = self._ahead, None
             else:
@@ -111,14 +109,14 @@ class MemorySource(StreamInterface):
 
     def next(self, limit: int) -> PhysicalWindow | None:
         """See `StreamInterface`. Single windows are packed together, up to the limit."""
-        return self._feed.take(limit, self.context.clock)
+        return self._feed.take(limit, self.context)
 
     def seek(self, ordinal: int) -> None:
         """See `StreamInterface`; only where ``items`` can be iterated over again."""
         if not self.replayable:
             raise QueryError("interface 'memory' cannot go back in an iterator: give a list, or interface 'generator'")
         self._feed = WindowFeed("memory", self.stream_type, self._items)
-        self._feed.skip(ordinal, self.context.clock)
+        self._feed.skip(ordinal, self.context)
 
 
 class MemorySink(StreamInterface):

@@ -57,16 +57,18 @@ def choose(measure: Callable[[int], float]) -> Choice:
 
 
 def measure_channel(size: int, total_bytes: int = 1 << 29, rounds: int = 3) -> float:
-    """Median bytes per second through shared memory between two processes, in blocks of this size."""
+    """Median bytes per second through shared memory to another process that reads them, in blocks of this size."""
     count = max(total_bytes // size, 64)
     key = InstallationKey()
-    return statistics.median(count * size / seconds_through_channel(size, count, True, key) for _ in range(rounds))
+    return statistics.median(
+        count * size / seconds_through_channel(size, count, True, key, read=True) for _ in range(rounds)
+    )
 
 
-def seconds_through_channel(size: int, count: int, shared: bool, key: InstallationKey) -> float:
-    """Seconds for ``count`` blocks of ``size`` bytes through a channel to another process, which looks at each."""
+def seconds_through_channel(size: int, count: int, shared: bool, key: InstallationKey, read: bool = False) -> float:
+    """Seconds for ``count`` blocks of ``size`` bytes through a channel to another process, which may read them all."""
     here, there = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_consume, args=(key, there))
+    process = multiprocessing.get_context("spawn").Process(target=_consume, args=(key, there, read))
     process.start()
     endpoint = here.recv()
     context = zmq.Context()
@@ -93,7 +95,7 @@ def seconds_through_channel(size: int, count: int, shared: bool, key: Installati
     return spent_s
 
 
-def _consume(key: InstallationKey, pipe: Any) -> None:
+def _consume(key: InstallationKey, pipe: Any, read: bool) -> None:
     context = zmq.Context()
     plane = DataPlane(key, context, "127.0.0.1", lambda: None)
     counted = 0
@@ -102,7 +104,7 @@ def _consume(key: InstallationKey, pipe: Any) -> None:
         nonlocal counted
         counted += 1
         if isinstance(item, PhysicalWindow):
-            int(item.ts[-1])
+            int(item.payload.max() if read else item.ts[-1])
 
     inlet = plane.inlet("profile", Bytes, deliver)
     pipe.send(plane.endpoint)

@@ -57,7 +57,7 @@ class Grid:
         self._shared = set(pools or {})
         self._ids = IdFactory()
         self._closed = threading.Event()
-        self.control = ControlServer(self.key, self._on_event)
+        self.control = ControlServer(self.key, self._on_event, self.settings.address)
         self._watcher = threading.Thread(target=self._watch, name="gsdm-watch", daemon=True)
         self._watcher.start()
         atexit.register(self.close)
@@ -69,8 +69,12 @@ class Grid:
         outputs: Sequence[RegisteredStream] = (),
         name: str | None = None,
         schedule: Mapping[str, Any] | None = None,
+        flush_s: float | None = None,
     ) -> ContinuousQuery:
-        """A new query over a data flow (or a single function). Without result streams the result is kept."""
+        """A new query over a data flow (or a single function). Without result streams the result is kept.
+
+        ``schedule`` holds an input rate (see `Schedule`); ``flush_s`` is how long windows may wait for others.
+        """
         query_id = name or self._ids.new("q")
         if query_id in self.queries:
             raise QueryError(f"there is a query named {query_id!r} already: drop it, or choose another name")
@@ -83,6 +87,7 @@ class Grid:
             inputs,
             list(outputs) or [register_result_stream()],
             schedule,
+            self.settings.flush_s if flush_s is None else flush_s,
         )
         self.queries[query_id] = made
         return made
@@ -149,6 +154,7 @@ def cq(
     grid: Grid | None = None,
     name: str | None = None,
     schedule: Mapping[str, Any] | None = None,
+    flush_s: float | None = None,
 ) -> ContinuousQuery:
     """A continuous query (thesis 5.1): a data flow over input streams, with its result streams."""
-    return (grid or default_grid()).cq(flow, inputs, outputs, name, schedule)
+    return (grid or default_grid()).cq(flow, inputs, outputs, name, schedule, flush_s)

@@ -40,8 +40,11 @@ class ContinuousQuery:
         inputs: Sequence[RegisteredStream],
         outputs: Sequence[RegisteredStream],
         schedule: Mapping[str, Any] | None = None,
+        flush_s: float = 0.002,
     ) -> None:
         check_schedule(schedule or {})
+        if flush_s < 0:
+            raise QueryError(f"query {query_id!r}: flush_s must not be negative, got {flush_s}")
         self.id = query_id
         self.flow = flow
         self.inputs = list(inputs)
@@ -53,6 +56,7 @@ class ContinuousQuery:
         self.run_seconds: float | None = None
         self._grid = grid
         self._schedule = dict(schedule or {})
+        self._flush_s = flush_s
         self._live: dict[str, StreamInterface] = {}
         self._groups: list[HostGroup] = []
         self._statistics: dict[str, dict[str, Any]] = {}
@@ -371,7 +375,7 @@ class ContinuousQuery:
 
     def _stream_settings(self, stream: PlanStream, site: PlanSite) -> dict[str, Any]:
         settings = self._grid.settings
-        told: dict[str, Any] = {"block_bytes": self._grid.block_bytes}
+        told: dict[str, Any] = {"block_bytes": self._grid.block_bytes, "flush_s": self._flush_s}
         if stream.kind == "channel":
             told |= {
                 "channel": f"{self.id}/{stream.name}",

@@ -120,6 +120,7 @@ class WorkingNode:
 
     def _do_install_stream(self, stream: Mapping[str, Any], site: str, settings: Mapping[str, Any]) -> None:
         planned = PlanStream.from_json(stream)
+        self._context.flush_s = settings["flush_s"]
         if planned.kind == "source":
             source = SourceStream(planned.name, self._interface(planned), settings["block_bytes"])
             self._inputs[planned.name] = source

@@ -213,3 +213,17 @@ def test_a_udp_source_at_twice_the_rate_drops_counts_and_keeps_order(grid):
     streams = {name: told for site in query.statistics().values() for name, told in site["streams"].items()}
     assert streams["in"]["dropped_oldest"] > 0
     assert len(got) + streams["in"]["dropped_oldest"] <= sent
+
+
+def test_everything_works_through_sockets_at_another_address(make_grid, radio_block):
+    grid = make_grid("grid", shared_memory=False, address="127.0.0.2")
+    given = radio_block(300, 1024)
+    query = grid.cq(PCC(2, "RRpart", "fft3", {}, "S-Merge"), [register_input_stream(Radio, given)])
+    check_spectra(query, given)
+    query.wait(DEADLINE_S)
+    assert all(
+        grid.control.registration(query.node(site)).endpoint.startswith("tcp://127.0.0.2:") for site in query.plan.sites
+    )
+    streams = {name: told for site in query.statistics().values() for name, told in site["streams"].items()}
+    assert all(told.get("shared", 0) == 0 for told in streams.values())
+    query.drop()
