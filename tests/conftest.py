@@ -16,9 +16,7 @@ from gsdm_grid.model import TypeRegistry
 
 DEADLINE_S = 10.0
 
-Reading = create_stream_type(
-    "Reading", {"id": "int64", "value": "float64"}, registry=TypeRegistry()
-)
+Reading = create_stream_type("Reading", {"id": "int64", "value": "float64"}, registry=TypeRegistry())
 
 
 @pytest.fixture(scope="session")
@@ -63,8 +61,8 @@ def radio_block():
         rng = np.random.default_rng(seed)
         shape = (count, length)
         channels = {
-            name: (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(np.complex64) for name in ("x", "y",
-            "z")
+            name: (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(np.complex64)
+            for name in ("x", "y", "z")
         }
         return Radio.block(ts=np.arange(count) * 1_000_000, **channels)
 

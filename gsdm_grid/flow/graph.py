@@ -143,8 +143,13 @@ class DataFlow:
             "outputs": list(self.outputs),
             "sites": [{"id": site.id, "role": site.role} for site in self.sites],
             "vertices": [
-                {"id": v.id, "function": dict(v.function), "params": dict(v.params), "inputs": list(v.inputs),
-                 "site": v.site}
+                {
+                    "id": v.id,
+                    "function": dict(v.function),
+                    "params": dict(v.params),
+                    "inputs": list(v.inputs),
+                    "site": v.site,
+                }
                 for v in self.vertices
             ],
             "template": self.template,
@@ -216,29 +221,18 @@ def json_value(value: Any, place: str) -> Any:
         return {str(key): json_value(item, place) for key, item in value.items()}
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise FlowError(place, f"parameter value {value!r} cannot be sent to other processes; allowed: numbers, text, "
-                           "lists, mappings, stream functions")
+    raise FlowError(
+        place,
+        f"parameter value {value!r} cannot be sent to other processes; allowed: numbers, text, "
+        "lists, mappings, stream functions",
+    )
 
 
 def copied(flow: DataFlow, params: Callable[[Any], Any] = lambda value: value) -> DataFlow:
     """A copy with fresh ids (thesis algorithm 8), its parameter values passed through ``params``."""
-    sites = {site.id: fresh_id(site.role) for site in flow.sites}
-    ids = {vertex.id: fresh_id(vertex.function_name) for vertex in flow.vertices}
-    return replace(
-        flow,
-        outputs=tuple(ids[output] for output in flow.outputs),
-        vertices=tuple(
-            Vertex(
-                ids[v.id],
-                v.function,
-                {name: params(value) for name, value in v.params.items()},
-                tuple(ids[source] if isinstance(source, str) else source for source in v.inputs),
-                sites[v.site],
-            )
-            for v in flow.vertices
-        ),
-        sites=tuple(Site(sites[site.id], site.role) for site in flow.sites),
-    )
+    copy = _with_ids(flow, fresh_id)
+    changed = tuple(replace(v, params={name: params(value) for name, value in v.params.items()}) for v in copy.vertices)
+    return replace(copy, vertices=changed)
 
 
 def renamed(flow: DataFlow) -> DataFlow:
@@ -248,15 +242,24 @@ def renamed(flow: DataFlow) -> DataFlow:
     def number(prefix: str) -> str:
         return f"{prefix}.{next(counters.setdefault(prefix, itertools.count()))}"
 
-    sites = {site.id: number(site.role) for site in flow.sites}
-    ids = {vertex.id: number(vertex.function_name) for vertex in flow.vertices}
+    return _with_ids(flow, number).checked()
+
+
+def _with_ids(flow: DataFlow, new_id: Callable[[str], str]) -> DataFlow:
+    """The same flow under other ids: ``new_id`` makes one from a site's role or a function's name."""
+    sites = {site.id: new_id(site.role) for site in flow.sites}
+    ids = {vertex.id: new_id(vertex.function_name) for vertex in flow.vertices}
     return replace(
         flow,
         outputs=tuple(ids[output] for output in flow.outputs),
         vertices=tuple(
-            Vertex(ids[v.id], v.function, v.params,
-                   tuple(ids[s] if isinstance(s, str) else s for s in v.inputs), sites[v.site])
+            replace(
+                v,
+                id=ids[v.id],
+                inputs=tuple(ids[source] if isinstance(source, str) else source for source in v.inputs),
+                site=sites[v.site],
+            )
             for v in flow.vertices
         ),
         sites=tuple(Site(sites[site.id], site.role) for site in flow.sites),
-    ).checked()
+    )

@@ -49,8 +49,10 @@ def parallel(n: int, fun: Fun, params: Params = None) -> DataFlow:
         branch = _expand(fun, params if nested else _substituted(params, i), 1, f"parallel({n}), branch {i}")
         branch = copied(branch, lambda value, i=i: _substituted(value, i))  # type: ignore[misc]
         if branch.arity != 1 or branch.width != 1:
-            raise FlowError(f"parallel({n}), branch {i}", f"a branch needs arity 1 and width 1, {_name(fun)} has "
-                                                          f"arity {branch.arity} and width {branch.width}")
+            raise FlowError(
+                f"parallel({n}), branch {i}",
+                f"a branch needs arity 1 and width 1, {_name(fun)} has arity {branch.arity} and width {branch.width}",
+            )
         branches.append(branch)
     return renamed(replace(_side_by_side(branches), template=f"parallel({n}, {_name(fun)})"))
 
@@ -194,8 +196,10 @@ def _partition_params(fun: Fun, n: int, i: int, params: Params) -> Params:
     names = [parameter.name for parameter in function.parameters]
     if names[:2] != ["n", "i"]:
         they = ", ".join(names[:2]) or "none"
-        raise FlowError(f"partition({n})", f"{function.name!r} is no partitioning function: its first parameters must "
-                                           f"be 'n' and 'i', they are {they}")
+        raise FlowError(
+            f"partition({n})",
+            f"{function.name!r} is no partitioning function: its first parameters must be 'n' and 'i', they are {they}",
+        )
     if params is None or isinstance(params, Mapping):
         return {"n": n, "i": i, **(params or {})}
     return [n, i, *(params if isinstance(params, list | tuple) else [params])]
@@ -239,9 +243,7 @@ def _chained(stages: Sequence[DataFlow], place: str) -> DataFlow:
             replace(v, inputs=tuple(s if isinstance(s, str) else outputs[s] for s in v.inputs))
             for v in following.vertices
         )
-        flow = DataFlow(
-            flow.arity, following.outputs, flow.vertices + connected, flow.sites + following.sites, place
-        )
+        flow = DataFlow(flow.arity, following.outputs, flow.vertices + connected, flow.sites + following.sites, place)
     return flow
 
 

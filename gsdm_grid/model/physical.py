@@ -236,8 +236,7 @@ class PhysicalWindow:
             return PhysicalWindow.empty(stream_type, mark)
         rows = [window.values() for window in windows]
         packed = {
-            name: columns.pack([row[name] for row in rows], kind)
-            for name, kind in stream_type.attributes.items()
+            name: columns.pack([row[name] for row in rows], kind) for name, kind in stream_type.attributes.items()
         }
         return PhysicalWindow(stream_type, packed, ordinals, mark)
 

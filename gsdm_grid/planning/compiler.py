@@ -72,8 +72,15 @@ def compile_flow(
         members = sorted((v for v in flow.vertices if v.site == site.id), key=lambda v: flow.levels[v.id])
         operators = tuple(
             PlanOperator(
-                v.id, v.function, _params(v, inputs, compiled), tuple(reads[v.id]), tuple(writes[v.id]),
-                compiled[v.id].type, flow.levels[v.id], compiled[v.id].order, compiled[v.id].renumber,
+                v.id,
+                v.function,
+                _params(v, inputs, compiled),
+                tuple(reads[v.id]),
+                tuple(writes[v.id]),
+                compiled[v.id].type,
+                flow.levels[v.id],
+                compiled[v.id].order,
+                compiled[v.id].renumber,
             )
             for v in members
         )
@@ -171,9 +178,7 @@ def _input_lineages(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict
     ]
 
 
-def _params(
-    vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]
-) -> dict[str, object]:
+def _params(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]) -> dict[str, object]:
     """The vertex's parameters; nested round robin must count by the distance its ordinals already have."""
     params = dict(vertex.params)
     if vertex.function_name == "RRpart" and params.get("stride", 1) == 1:
@@ -201,8 +206,11 @@ def _connect(
     for number, spec in enumerate(inputs):
         readers = flow.readers(number)
         assert spec.type is not None
-        streams.append(PlanStream(spec.name, "source", spec.type, None, readers[0].site, spec.interface,
-                                  dict(spec.options), spec.live))
+        streams.append(
+            PlanStream(
+                spec.name, "source", spec.type, None, readers[0].site, spec.interface, dict(spec.options), spec.live
+            )
+        )
         bind(spec.name, number, readers)
     for vertex in flow.vertices:
         consumers = flow.consumers(vertex.id)
@@ -216,9 +224,12 @@ def _connect(
         vertex = flow.by_id[flow.outputs[number if len(flow.outputs) > 1 else 0]]
         result = compiled[vertex.id].type
         if spec.type is not None and not result.is_under(spec.type):
-            raise FlowError(f"vertex {vertex.id!r}", f"its result is of type {result.name!r}, but result stream "
-                                                     f"{spec.name!r} takes {spec.type.name!r}")
-        streams.append(PlanStream(spec.name, "sink", result, vertex.site, None, spec.interface,
-                                  dict(spec.options), spec.live))
+            raise FlowError(
+                f"vertex {vertex.id!r}",
+                f"its result is of type {result.name!r}, but result stream {spec.name!r} takes {spec.type.name!r}",
+            )
+        streams.append(
+            PlanStream(spec.name, "sink", result, vertex.site, None, spec.interface, dict(spec.options), spec.live)
+        )
         writes[vertex.id].append(spec.name)
     return streams, reads, writes

@@ -75,17 +75,25 @@ class PlanOperator:
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
         return {
-            **vars(self), "inputs": list(self.inputs), "outputs": list(self.outputs),
-            "output_type": self.output_type.to_json(), "function": dict(self.function), "params": dict(self.params),
+            **vars(self),
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
+            "output_type": self.output_type.to_json(),
+            "function": dict(self.function),
+            "params": dict(self.params),
         }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> PlanOperator:
         """Inverse of `to_json`."""
-        return PlanOperator(**{
-            **data, "inputs": tuple(data["inputs"]), "outputs": tuple(data["outputs"]),
-            "output_type": StreamType.from_json(data["output_type"]),
-        })
+        return PlanOperator(
+            **{
+                **data,
+                "inputs": tuple(data["inputs"]),
+                "outputs": tuple(data["outputs"]),
+                "output_type": StreamType.from_json(data["output_type"]),
+            }
+        )
 
 
 @dataclass(frozen=True)

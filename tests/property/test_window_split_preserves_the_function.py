@@ -27,19 +27,14 @@ def split_blocks(draw, any_length):
     degree = draw(st.integers(1, 9))
     lengths = st.integers(0, 60) if any_length else st.integers(0, 16).map(lambda m: m * degree)
     count = draw(st.integers(1, 5))
-    chosen = draw(
-        st.lists(lengths, min_size=count, max_size=count) | lengths.map(lambda length: [length] * count)
-    )
+    chosen = draw(st.lists(lengths, min_size=count, max_size=count) | lengths.map(lambda length: [length] * count))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     scale = 10.0 ** draw(st.integers(-3, 3))
 
     def channel():
         flavour = draw(st.sampled_from(["noise", "real", "zero"]))
         noise = [scale * (rng.standard_normal(n) + 1j * rng.standard_normal(n)) for n in chosen]
-        return [
-            vector * 0 if flavour == "zero" else vector.real if flavour == "real" else vector
-            for vector in noise
-        ]
+        return [vector * 0 if flavour == "zero" else vector.real if flavour == "real" else vector for vector in noise]
 
     start = draw(st.integers(0, 1000))
     columns = {name: [vector.astype(np.complex64) for vector in channel()] for name in CHANNELS}

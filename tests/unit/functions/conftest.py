@@ -21,9 +21,7 @@ def levels():
 
     def make(start, stop, step_s=1.0):
         places = np.arange(start, stop)
-        return LEVEL.block(ts=(places * step_s * 1e9).astype(np.int64), value=places / 2).stamped(
-            range(start, stop)
-        )
+        return LEVEL.block(ts=(places * step_s * 1e9).astype(np.int64), value=places / 2).stamped(range(start, stop))
 
     return make
 

@@ -131,9 +131,7 @@ def test_extremes_keep_their_type(how):
 @pytest.mark.parametrize("how", ["mean", "sum", "min", "max"])
 def test_text_and_times_are_those_of_the_first_window(how):
     first, second = executions(aggregate, mixed(4), size=2, how=how)
-    assert [(w.name, int(w.seen), int(w.ts)) for w in (first, second)] == [
-        *(("n0", 7, 0), ("n2", 9, seconds(2)))
-    ]
+    assert [(w.name, int(w.seen), int(w.ts)) for w in (first, second)] == [*(("n0", 7, 0), ("n2", 9, seconds(2)))]
 
 
 @pytest.mark.parametrize("how", ["mean", "sum", "min", "max"])
@@ -163,9 +161,7 @@ def test_vectors_of_different_lengths_cannot_be_aggregated():
 def test_time_aggregate_covers_the_span_before_each_window(levels, how):
     got = executions(time_aggregate, levels(0, 4), levels(4, 10), span=2, how=how)
     values = np.arange(10) / 2
-    assert [float(w.value) for w in got] == [
-        getattr(np, how)(values[max(0, n - 2) : n + 1]) for n in range(10)
-    ]
+    assert [float(w.value) for w in got] == [getattr(np, how)(values[max(0, n - 2) : n + 1]) for n in range(10)]
     assert [int(w.ts) for w in got] == [seconds(n) for n in range(10)]
 
 

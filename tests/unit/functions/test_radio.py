@@ -87,9 +87,7 @@ SPLITS = [(length, ways) for length in (96, 120, 256) for ways in range(1, lengt
     [(fft3part, fft3, fft3combine), (dft3part, dft3, dft3combine)],
     ids=["fft", "dft"],
 )
-def test_split_transform_is_the_whole_transform_for_every_divisor(
-    radio, run, part, transform, combine, length, ways
-):
+def test_split_transform_is_the_whole_transform_for_every_divisor(radio, run, part, transform, combine, length, ways):
     block = radio(length, length)
     parts = [run(transform, run(part, block, ways, i)) for i in range(ways)]
     assert_windows_close(combine(parts), run(fft3, block))
@@ -147,9 +145,7 @@ def test_channels_may_differ_in_length(run):
 def turned(field, phi, theta):
     """The field in the frame whose third axis points towards (theta, phi)."""
     about_z = np.array([[math.cos(phi), math.sin(phi), 0], [-math.sin(phi), math.cos(phi), 0], [0, 0, 1]])
-    about_y = np.array(
-        [[math.cos(theta), 0, -math.sin(theta)], [0, 1, 0], [math.sin(theta), 0, math.cos(theta)]]
-    )
+    about_y = np.array([[math.cos(theta), 0, -math.sin(theta)], [0, 1, 0], [math.sin(theta), 0, math.cos(theta)]])
     return about_y @ about_z @ field
 
 
@@ -187,9 +183,7 @@ def reference(field):
 
 def of_one(field):
     x, y, z = np.asarray(field, np.complex64)
-    return {
-        name: float(value[0]) for name, value in polarization(*(np.array([e]) for e in (x, y, z))).items()
-    }
+    return {name: float(value[0]) for name, value in polarization(*(np.array([e]) for e in (x, y, z))).items()}
 
 
 def approx(values):
@@ -203,12 +197,8 @@ def test_circular_polarization_in_the_plane_of_x_and_y():
 
 def test_circular_polarization_about_the_x_and_y_axes():
     assert of_one([0, 1, -1j]) == approx({"phi": 0, "theta": math.pi / 2, "I": 2, "Q": 0, "U": 0, "V": 2})
-    assert of_one([0, 1, 1j]) == approx(
-        {"phi": math.pi, "theta": math.pi / 2, "I": 2, "Q": 0, "U": 0, "V": 2}
-    )
-    assert of_one([-1j, 0, 1]) == approx(
-        {"phi": math.pi / 2, "theta": math.pi / 2, "I": 2, "Q": 0, "U": 0, "V": 2}
-    )
+    assert of_one([0, 1, 1j]) == approx({"phi": math.pi, "theta": math.pi / 2, "I": 2, "Q": 0, "U": 0, "V": 2})
+    assert of_one([-1j, 0, 1]) == approx({"phi": math.pi / 2, "theta": math.pi / 2, "I": 2, "Q": 0, "U": 0, "V": 2})
 
 
 def test_linear_polarization_along_x_has_its_normal_on_z():
@@ -321,9 +311,7 @@ def test_polar_is_polarize_of_fft3(radio, run):
         block = radio(*lengths)
         got, expected = run(polar, block), run(polarize, run(fft3, block))
         for name in ("phi", "theta", "I", "Q", "U", "V"):
-            assert all(
-                np.array_equal(one, other) for one, other in zip(got[name], expected[name], strict=True)
-            )
+            assert all(np.array_equal(one, other) for one, other in zip(got[name], expected[name], strict=True))
 
 
 @pytest.mark.parametrize("ways", [1, 2, 3, 5, 8, 20])

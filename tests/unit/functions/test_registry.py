@@ -135,9 +135,7 @@ def test_functions_of_installed_packages_are_found_by_entry_point(monkeypatch, t
         "[gsdm.functions]\nplugged = gsdm_test_plug:plugged\nwrong = gsdm_test_plug:wrong\n"
     )
     (tmp_path / "gsdm_test_plug.py").write_text(
-        "from gsdm_grid.functions import sqf\n"
-        "plugged = sqf(name='plugged', register=False)(lambda s: s)\n"
-        "wrong = 3\n"
+        "from gsdm_grid.functions import sqf\nplugged = sqf(name='plugged', register=False)(lambda s: s)\nwrong = 3\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "plug" in {distribution.name for distribution in metadata.distributions()}
@@ -160,9 +158,7 @@ def test_function_of_an_installed_module_is_referred_to_by_path(module, tmp_path
     site = tmp_path / "site-packages"
     site.mkdir()
     (site / "gsdm_test_installed.py").write_text(
-        "from gsdm_grid.functions import sqf\n"
-        "@sqf(name='other name', register=False)\n"
-        "def f(s):\n    return s\n"
+        "from gsdm_grid.functions import sqf\n@sqf(name='other name', register=False)\ndef f(s):\n    return s\n"
     )
     monkeypatch.syspath_prepend(str(site))
     importlib.invalidate_caches()

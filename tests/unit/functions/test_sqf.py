@@ -170,9 +170,7 @@ def test_subtypes_fit_where_their_parents_do(level_type):
 
 
 def test_wrong_input_type_is_explained(level_type):
-    with pytest.raises(
-        SchemaError, match="'Radio' or a subtype, as 'fft3' takes, got 'FunctionsLevel' as input 0"
-    ):
+    with pytest.raises(SchemaError, match="'Radio' or a subtype, as 'fft3' takes, got 'FunctionsLevel' as input 0"):
         functions.get("fft3").result_type([level_type], {})
     with pytest.raises(SchemaError, match="got 'FunctionsLevel' as input 1"):
         functions.get("fft3combine").result_type([Radio, level_type], {})
@@ -183,15 +181,11 @@ def test_wrong_input_type_is_explained(level_type):
 def test_merge_takes_streams_of_one_type_and_join_the_type_of_its_combine_function(level_type):
     merge, join = functions.get("S-Merge"), functions.get("OS-Join")
     assert merge.result_type([Radio, Radio], {"timeout": None}) == Radio
-    with pytest.raises(
-        SchemaError, match="expected 'Radio', as input 0 has, got 'FunctionsLevel' as input 1"
-    ):
+    with pytest.raises(SchemaError, match="expected 'Radio', as input 0 has, got 'FunctionsLevel' as input 1"):
         merge.result_type([Radio, level_type], {})
     assert join.result_type([Polar, Polar], join.bind({"combine": "polarcombine"})) == Polar
     assert join.result_type([Radio, Radio], join.bind(["fft3combine"])) == Radio
-    with pytest.raises(
-        QueryError, match=r"expected a function of kind 'combine', got 'fft3' \(transforming\)"
-    ):
+    with pytest.raises(QueryError, match=r"expected a function of kind 'combine', got 'fft3' \(transforming\)"):
         join.result_type([Radio, Radio], {"combine": "fft3"})
     with pytest.raises(UnknownName, match="unknown function 'nothing'"):
         join.result_type([Radio, Radio], {"combine": "nothing"})
@@ -215,9 +209,7 @@ def test_stateless_transforming_functions_can_always_be_distributed(scale):
 def test_strategy_takes_parameters_of_the_function(scale):
     strategy = window_distribute("overlap_part", size="$size", step="$step", chunk=8)
     assert strategy.resolve({"size": 4, "step": None}) == ({"size": 4, "step": None, "chunk": 8}, {})
-    with pytest.raises(
-        UnknownName, match=r"unknown parameter in strategy 'window_distribute' '\$step'; known: size"
-    ):
+    with pytest.raises(UnknownName, match=r"unknown parameter in strategy 'window_distribute' '\$step'; known: size"):
         strategy.resolve({"size": 4})
     split = window_split("fft3part", "fft3combine", (2, 4))
     assert split.resolve({}) == ({}, {"combine": "fft3combine"})
@@ -226,9 +218,7 @@ def test_strategy_takes_parameters_of_the_function(scale):
 
 
 def test_every_function_of_the_library_describes_itself_as_json():
-    library = [
-        name for name in functions.names() if functions.get(name).code.__module__.startswith("gsdm_grid.")
-    ]
+    library = [name for name in functions.names() if functions.get(name).code.__module__.startswith("gsdm_grid.")]
     assert {"fft3", "RRpart", "S-Merge", "sample"} <= set(library)
     for name in library:
         described = json.loads(json.dumps(functions.get(name).describe()))

@@ -80,9 +80,7 @@ def test_need_more_says_how_many_windows_are_missing(levels, view_of):
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize(("size", "step"), [(1, 1), (3, 1), (4, 2), (4, 4), (2, 5), (1, 7), (20, 1), (21, 1)])
 def test_sliding_windows_are_the_same_however_the_stream_is_cut(levels, level_type, cut, size, step):
-    got = run_over(
-        StreamView(level_type), pieces(levels(0, 20), cut), lambda s: times(sliding_window(s, size, step))
-    )
+    got = run_over(StreamView(level_type), pieces(levels(0, 20), cut), lambda s: times(sliding_window(s, size, step)))
     assert got == [list(range(at, at + size)) for at in range(0, 20 - size + 1, step)]
 
 
@@ -199,9 +197,7 @@ def test_empty_segment_start_forgets_everything(levels, level_type, view_of):
 
 
 @pytest.mark.parametrize(("chunk", "span"), [(1, 0), (2, 3), (5, 3), (7, 30)])
-def test_time_windows_over_segments_with_their_history_are_those_of_the_stream(
-    levels, level_type, chunk, span
-):
+def test_time_windows_over_segments_with_their_history_are_those_of_the_stream(levels, level_type, chunk, span):
     block = levels(0, 20)
     segments = []
     for first in range(0, 20, chunk):
@@ -214,8 +210,7 @@ def test_time_windows_over_segments_with_their_history_are_those_of_the_stream(
 def test_sliding_windows_over_overlapping_segments_are_those_of_the_stream(levels, level_type):
     block, size, step, chunk = levels(0, 20), 4, 2, 3
     segments = [
-        block[first : first + (chunk - 1) * step + size].stamped(halo=0)
-        for first in range(0, 16, chunk * step)
+        block[first : first + (chunk - 1) * step + size].stamped(halo=0) for first in range(0, 16, chunk * step)
     ]
     got = run_over(StreamView(level_type), segments, lambda s: times(sliding_window(s, size, step)))
     assert got == [list(range(at, at + size)) for at in range(0, 17, step)]

@@ -76,9 +76,7 @@ def test_slice_of_a_block_is_not_copied_either(registry):
 
 
 def test_arrow_types_say_what_the_columns_are(registry):
-    made = create_stream_type(
-        "T", {"v": "vector of float32", "c": "complex64", "n": "uint8"}, registry=registry
-    )
+    made = create_stream_type("T", {"v": "vector of float32", "c": "complex64", "n": "uint8"}, registry=registry)
     block = made.block(ts=[0, 1], v=np.zeros((2, 3), np.float32), c=[1j, 2], n=[1, 2])
     schema = block.to_arrow().schema
     assert schema.field("ts").type == pa.timestamp("ns")

@@ -268,9 +268,7 @@ def test_concatenating_vectors_of_different_lengths_makes_a_ragged_column(ragged
     dense = np.ones((2, 3), np.float32)
     joined = concatenate([dense, np.zeros((1, 1), np.float32)[:, :1], ragged[1:3]], kind("vector of float32"))
     assert lists(joined) == [[1, 1, 1], [1, 1, 1], [0], [], [2, 3, 4]]
-    assert lists(concatenate([np.empty((0, 0), np.float32), ragged], kind("vector of float32"))) == lists(
-        ragged
-    )
+    assert lists(concatenate([np.empty((0, 0), np.float32), ragged], kind("vector of float32"))) == lists(ragged)
     strided = np.arange(12, dtype=np.float32).reshape(2, 6)[:, ::2]
     assert lists(concatenate([strided, ragged[:1]], kind("vector of float32")))[1] == [6, 8, 10]
 

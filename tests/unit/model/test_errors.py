@@ -25,9 +25,7 @@ EXAMPLES = [
 
 
 def test_every_error_of_the_tree_has_an_example_here():
-    defined = {
-        kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__
-    }
+    defined = {kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__}
     assert {type(example) for example in EXAMPLES} == defined
     assert all(issubclass(kind, errors.GsdmError) for kind in defined)
 

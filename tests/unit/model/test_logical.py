@@ -67,9 +67,7 @@ def test_window_of_another_type_keeps_what_both_have(reading, registry):
 
 def test_unknown_attribute_is_an_error_of_ours_and_an_attribute_error(reading):
     window = reading.window(5, "a", [])
-    with pytest.raises(
-        UnknownName, match=r"unknown attribute 'y' of stream type 'Reading'; known: name, ts, x"
-    ):
+    with pytest.raises(UnknownName, match=r"unknown attribute 'y' of stream type 'Reading'; known: name, ts, x"):
         window.y
     assert not hasattr(window, "y")
     assert getattr(window, "_repr_html_", None) is None
@@ -81,9 +79,9 @@ def test_windows_are_equal_by_type_and_values(reading, registry):
     assert window == reading.window(5, "a", [1, 2])
     assert window != reading.window(5, "a", [1, 3])
     assert window != reading.window(5, "a", [1, 2, 3])
-    assert window != create_stream_type(
-        "Same", {"name": "string", "x": "vector of float32"}, registry=registry
-    ).window(5, "a", [1, 2])
+    assert window != create_stream_type("Same", {"name": "string", "x": "vector of float32"}, registry=registry).window(
+        5, "a", [1, 2]
+    )
     assert window != 5
     with pytest.raises(TypeError, match="unhashable"):
         hash(window)

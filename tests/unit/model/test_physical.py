@@ -58,9 +58,7 @@ def test_every_kind_of_attribute_lies_in_a_column_of_its_dtype(everything, make_
 def test_logical_windows_packed_again_are_the_same_block(everything, make_block, assert_same, ragged):
     block = make_block(7, ragged)
     assert_same(PhysicalWindow.pack(everything, list(block)), block)
-    assert_same(
-        PhysicalWindow.pack(everything, list(block), range(3, 10), 12), block.stamped(range(3, 10), 12)
-    )
+    assert_same(PhysicalWindow.pack(everything, list(block), range(3, 10), 12), block.stamped(range(3, 10), 12))
 
 
 def test_packing_nothing_gives_an_empty_block_with_its_mark(everything):
@@ -311,9 +309,7 @@ def test_block_of_another_type_keeps_what_both_have_and_casts_like_a_window(bloc
     with pytest.raises(SchemaError, match="stream type 'Narrow', attribute 'n': expected int8, got nothing"):
         block.as_type(narrow)
     whole = create_stream_type("Whole", {"value": "int64"}, registry=registry)
-    with pytest.raises(
-        SchemaError, match=r"stream type 'Whole', attribute 'value': expected .*int64.*got float64"
-    ):
+    with pytest.raises(SchemaError, match=r"stream type 'Whole', attribute 'value': expected .*int64.*got float64"):
         block.as_type(whole)
 
 

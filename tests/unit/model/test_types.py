@@ -82,9 +82,7 @@ def test_attribute_type_that_makes_no_sense_is_refused(text):
 
 
 def test_attribute_type_knows_how_its_values_vary():
-    scalar, text, fixed, varying = map(
-        AttributeType.parse, ["int8", "string", "vector[3] of int8", "vector of int8"]
-    )
+    scalar, text, fixed, varying = map(AttributeType.parse, ["int8", "string", "vector[3] of int8", "vector of int8"])
     assert [kind.varies for kind in (scalar, text, fixed, varying)] == [False, True, False, True]
     assert [kind.is_scalar for kind in (scalar, text, fixed, varying)] == [True, False, False, False]
     assert [kind.is_string for kind in (scalar, text, fixed, varying)] == [False, True, False, False]
@@ -128,9 +126,7 @@ def test_attribute_kinds_can_be_given_as_numpy_dtypes_and_python_types(registry)
     ]
 
 
-@pytest.mark.parametrize(
-    "kind", ["float33", "vector of string", None, object(), object, 3, "vector[1 2] of int8"]
-)
+@pytest.mark.parametrize("kind", ["float33", "vector of string", None, object(), object, 3, "vector[1 2] of int8"])
 def test_error_about_an_attribute_kind_names_type_and_attribute(registry, kind):
     with pytest.raises(SchemaError) as caught:
         create_stream_type("T", {"a": kind}, registry=registry)
@@ -151,9 +147,7 @@ def test_type_name_must_be_an_identifier(registry, name):
 
 
 def test_everything_that_windows_have_beside_attributes_is_reserved(registry):
-    public = {
-        name for kind in (LogicalWindow, PhysicalWindow) for name in dir(kind) if not name.startswith("_")
-    }
+    public = {name for kind in (LogicalWindow, PhysicalWindow) for name in dir(kind) if not name.startswith("_")}
     for name in public:
         with pytest.raises(SchemaError, match="not reserved"):
             create_stream_type("T", {name: "int8"}, registry=registry)
@@ -211,9 +205,7 @@ def test_parents_survive_json_and_nothing_is_registered(registry):
     assert "JsonChild" not in stream_types.names()
 
 
-@pytest.mark.parametrize(
-    "data", [{}, {"name": "T"}, {"name": "T", "attributes": 3}, [], {"name": 3, "attributes": {}}]
-)
+@pytest.mark.parametrize("data", [{}, {"name": "T"}, {"name": "T", "attributes": 3}, [], {"name": 3, "attributes": {}}])
 def test_malformed_json_of_a_type_is_a_schema_error(data):
     with pytest.raises(SchemaError):
         StreamType.from_json(data)

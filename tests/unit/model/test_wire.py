@@ -196,9 +196,7 @@ def test_halo_must_be_nothing_or_a_count(value):
     changed([3], value)
 
 
-@pytest.mark.parametrize(
-    "header", [b"", b"\xc1", b"\x93", msgpack.packb([]), msgpack.packb(3), b"\x94" * 600]
-)
+@pytest.mark.parametrize("header", [b"", b"\xc1", b"\x93", msgpack.packb([]), msgpack.packb(3), b"\x94" * 600])
 def test_header_must_be_what_describe_makes(header):
     malformed(header, sent(mixed(3, True))[1])
 
