@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from gsdm_grid.model import Column, PhysicalWindow, StreamType, as_array
+from gsdm_grid.model import NO_MARK, Column, PhysicalWindow, StreamType, as_array
 from gsdm_grid.operators.ports import OrderedPorts
 
 UNCOPIED_BYTES = 1 << 16  # smaller runs are worth joining: blocks cost more than copies
@@ -38,7 +38,7 @@ class SMerge(OrderedPorts):
         if sum(run.nbytes for run in runs) >= UNCOPIED_BYTES and all(
             self._ends(one)[1] < self._ends(other)[0] for one, other in pairwise(runs)
         ):
-            return runs
+            return [run.stamped(mark=NO_MARK) for run in runs]  # a port's own mark is no promise for the others
         return [interleave([piece for piece in pieces if piece is not None], self.by_ordinal)]
 
     def _ends(self, run: PhysicalWindow) -> tuple[int, int]:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from gsdm_grid import PhysicalWindow
+from gsdm_grid import PhysicalWindow, Radio
 from gsdm_grid.operators import SMerge
 
 
@@ -80,6 +80,21 @@ def test_marks_are_passed_on_when_nothing_comes_at_all(reading):
     assert not merge.push(0, PhysicalWindow.empty(reading, mark=7))
     (told,) = merge.push(1, PhysicalWindow.empty(reading, mark=5))
     assert (len(told), told.mark) == (0, 5)
+
+
+def test_no_block_promises_more_than_what_follows_keeps(radio_block):
+    """Long runs are passed on uncopied; the mark of a port's own block must not go with them."""
+    whole = radio_block(12, 1024)
+    merge = SMerge(3, Radio)
+    out = []
+    for port in range(3):
+        run = whole[port * 4 : port * 4 + 4].stamped(ordinals=range(port * 4, port * 4 + 4), mark=11)
+        out += merge.push(port, run)
+    assert [int(o) for block in out for o in block.ordinals] == list(range(12))
+    assert len(out) == 3
+    for block, following in itertools.pairwise(out):
+        assert block.mark < following.ordinals[0]
+    assert out[-1].mark == 11
 
 
 def test_memory_is_bounded_because_a_port_that_waits_is_not_wanted(rows, reading):
