@@ -100,7 +100,8 @@ class SourceStream(InputStream):
         """See `InputStream`: reads one block when the buffer is empty, at most ``budget`` windows."""
         if self.ended or self.waiting:
             return False
-        limit = self._limit if budget is None else min(self._limit, budget)
+        limit = self._limit - self.position % self._limit  # blocks begin at multiples, so that runs of them stay whole
+        limit = limit if budget is None else min(limit, budget)
         if self.stop_at is not None:
             limit = min(limit, self.stop_at - self.position)
         if limit <= 0:

@@ -31,7 +31,10 @@ def RRpart(s: StreamView, n: int, i: int, run: int = 1, stride: int = 1) -> Any:
             return v[(i - ordinals.start // stride) % n :: n]
         if ordinals.start // turn == ordinals[-1] // turn:  # the whole block has one destination
             return v if ordinals.start // turn % n == i else v[:0]
-    return v.select(as_array(ordinals) // turn % n == i)
+    mine = np.flatnonzero(as_array(ordinals) // turn % n == i)
+    if len(mine) and mine[-1] - mine[0] == len(mine) - 1:  # one run: a view, not a copy
+        return v[int(mine[0]) : int(mine[-1]) + 1]
+    return v.select(mine)
 
 
 @sqf(STREAM, whole=True, kind="partitioning")
