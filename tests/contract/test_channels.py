@@ -13,6 +13,7 @@ import pytest
 import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from zmq.utils.monitor import recv_monitor_message
 
 from gsdm_grid import PhysicalWindow, Radio
 from gsdm_grid.channels import data_plane, shared_memory
@@ -260,23 +261,26 @@ def test_a_cut_connection_loses_nothing(planes, blocks):
     proxy.close()
 
 
-def test_a_process_without_the_key_is_not_heard(planes, blocks):
+def test_a_process_without_the_key_is_refused(blocks):
+    planes = Planes(shared=False)
     consumer = planes.plane()
     reader = Reader(consumer)
-    stranger = DataPlane(InstallationKey(), planes.context, "127.0.0.1", lambda: None)
-    socket_to = stranger._client(consumer.endpoint)
-    outlet = stranger.outlet("s", consumer.endpoint, LIMITS, False)
-    outlet._carrier = type(
-        "Wire", (), {"is_neighbour": lambda *_: False, "post": lambda _, e, m: stranger._transmit(socket_to, m, None)}
-    )()
-    monitor = socket_to.get_monitor_socket()
-    outlet.put(blocks[0])
-    assert monitor.poll(DEADLINE_S * 1000)
-    planes.pump(lambda: monitor.poll(200) == 0 or True)
-    consumer.receive()
+    with zmq.Context() as context, context.socket(zmq.DEALER) as stranger:
+        stranger.linger = 0
+        InstallationKey().secure_client(stranger)
+        monitor = stranger.get_monitor_socket()
+        stranger.connect(consumer.endpoint)
+        stranger.send(b"let me in")
+        seen = []
+        while zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL not in seen and zmq.EVENT_DISCONNECTED not in seen:
+            assert monitor.poll(DEADLINE_S * 1000), f"neither accepted nor refused: {seen}"
+            seen.append(recv_monitor_message(monitor)["event"])
+        assert zmq.EVENT_HANDSHAKE_SUCCEEDED not in seen
+        assert consumer.receive() == 0
+        stranger.disable_monitor()
+        monitor.close()
     assert reader.items == []
-    socket_to.disable_monitor()
-    stranger.close()
+    planes.close()
 
 
 @pytest.fixture(scope="module")
