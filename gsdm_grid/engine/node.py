@@ -231,6 +231,7 @@ class WorkingNode:
         now_s = self._clock.monotonic_s()
         self._budgets = dict.fromkeys(self._inputs, self._schedule.repetition or 0) if self._schedule.period_s else {}
         if self._stop_time_s is not None and now_s >= self._stop_time_s:
+            self._stop_time_s = None
             self._do_deactivate()
         worked = False
         for operator in self._operators.values():
