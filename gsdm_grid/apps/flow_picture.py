@@ -178,9 +178,19 @@ def draw_flow(
     path: str | Path,
     title: str = "",
 ) -> Path:
-    """Draw nodes ``(id, label, level, site, role)`` and edges ``(from, to)``; the suffix chooses PNG, SVG, ….
+    """Draw a flow into a file, whose suffix chooses PNG, SVG, …. The path is returned."""
+    flow_figure(nodes, edges, title).savefig(path, facecolor="white")
+    return Path(path)
 
-    Roles in `ROLE_COLORS` have their colour, others get one. The path is returned.
+
+def flow_figure(
+    nodes: Iterable[tuple[Hashable, str, int, str | None, str]],
+    edges: Iterable[tuple[Hashable, Hashable]],
+    title: str = "",
+) -> Any:
+    """A figure with nodes ``(id, label, level, site, role)`` and edges ``(from, to)``.
+
+    Roles in `ROLE_COLORS` have their colour, others get one.
     """
     from matplotlib.figure import Figure
     from matplotlib.patches import FancyBboxPatch
@@ -250,8 +260,7 @@ def draw_flow(
     if title:
         axes.text(left, top + head, title, fontsize=13, fontweight="bold", color="#2b3440", va="top", ha="left")
     _draw_legend(axes, colors, left, top + 0.26)
-    figure.savefig(path, facecolor="white")
-    return Path(path)
+    return figure
 
 
 def _bounds(layout: FlowLayout) -> tuple[float, float, float, float]:

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
-from gsdm_grid.apps.flow_picture import draw_flow
+from gsdm_grid.apps.flow_picture import draw_flow, flow_figure
 from gsdm_grid.functions import resolve
 from gsdm_grid.planning import Plan, PlanOperator
 
 HOST_NAMES = {"ray": "Ray actor", "spark": "Spark task", "thread": "thread", "local": "this process"}
+Node = tuple[str, str, int, str | None, str]
 _BUILTIN_ROLES = {"S-Merge": "merge", "OS-Join": "join", "identity": "route"}
 
 
 def draw_plan(plan: Plan, path: str | Path, title: str = "") -> Path:
     """Draw the plan's operators on their sites, with its input and result streams. Returns the path."""
-    nodes: list[tuple[str, str, int, str | None, str]] = []
+    return draw_flow(*_drawn(plan), path, title)
+
+
+def plan_svg(plan: Plan, title: str = "") -> bytes:
+    """The same picture as SVG."""
+    made = BytesIO()
+    flow_figure(*_drawn(plan), title).savefig(made, format="svg", facecolor="white")
+    return made.getvalue()
+
+
+def _drawn(plan: Plan) -> tuple[list[Node], list[tuple[str, str]]]:
+    """Nodes and edges of the picture."""
+    nodes: list[Node] = []
     edges: list[tuple[str, str]] = []
     writers: dict[str, str] = {}
     operators = [(site, operator) for site in plan.sites for operator in site.operators]
@@ -32,7 +46,7 @@ def draw_plan(plan: Plan, path: str | Path, title: str = "") -> Path:
             nodes.append((f"out {stream.name}", interface, last, None, "sink"))
             edges.append((writers[stream.name], f"out {stream.name}"))
     edges += [(writers[name], operator.id) for _, operator in operators for name in operator.inputs]
-    return draw_flow(nodes, edges, path, title)
+    return nodes, edges
 
 
 def functions_of(plan: Plan, site_id: str) -> str:

@@ -21,6 +21,7 @@ def builtin_interfaces() -> None:
         player,
         rawiq,
         recorder,
+        result_log,
         sigmf,
         stdout,
         tcp,

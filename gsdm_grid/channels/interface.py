@@ -7,12 +7,16 @@ The engine is the only caller; it calls from one thread, and never calls ``next`
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any, ClassVar
 
 from gsdm_grid.errors import QueryError, UnknownName
 from gsdm_grid.model import Clock, PhysicalWindow, StreamType, SystemClock
+
+ENTRY_POINTS = "gsdm.interfaces"
 
 
 class EndOfStream(Exception):
@@ -114,22 +118,17 @@ class InterfaceRegistry:
         self._classes[name] = interface
 
     def get(self, name: str) -> type[StreamInterface]:
-        """The class of this name, or at a path ``package.module:Class``."""
+        """The class of this name, of an installed package's entry point, or at a path ``package.module:Class``."""
         from gsdm_grid.channels import builtin_interfaces
 
         builtin_interfaces()
         if name in self._classes:
             return self._classes[name]
+        for entry in metadata.entry_points(group=ENTRY_POINTS, name=name):
+            self._classes[name] = _from_path(f"{entry.module}:{entry.attr}")
+            return self._classes[name]
         if ":" in name:
-            import importlib
-
-            module, _, attribute = name.partition(":")
-            try:
-                found = getattr(importlib.import_module(module), attribute)
-            except (ImportError, AttributeError) as error:
-                raise QueryError(f"stream interface path {name!r} cannot be loaded: {error}") from error
-            if isinstance(found, type) and issubclass(found, StreamInterface):
-                return found
+            return _from_path(name)
         raise UnknownName("stream interface", name, self.names())
 
     def names(self) -> list[str]:
@@ -137,7 +136,18 @@ class InterfaceRegistry:
         from gsdm_grid.channels import builtin_interfaces
 
         builtin_interfaces()
-        return sorted(self._classes)
+        return sorted({*self._classes, *metadata.entry_points(group=ENTRY_POINTS).names})
+
+
+def _from_path(path: str) -> type[StreamInterface]:
+    module, _, attribute = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # importing runs the author's code, which may raise anything
+        raise QueryError(f"stream interface path {path!r} cannot be loaded: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, StreamInterface)):
+        raise QueryError(f"{path!r} is no stream interface")
+    return found
 
 
 interfaces = InterfaceRegistry()

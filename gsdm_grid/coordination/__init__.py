@@ -4,6 +4,7 @@ It compiles, places, installs, activates, watches and drops; the working nodes d
 (`api`) is a face of this room.
 """
 
+from gsdm_grid.coordination import lifecycle
 from gsdm_grid.coordination.grid import Grid, cq, default_grid
 from gsdm_grid.coordination.query import ContinuousQuery
 from gsdm_grid.coordination.streams import RegisteredStream, register_input_stream, register_result_stream
@@ -14,6 +15,7 @@ __all__ = [
     "RegisteredStream",
     "cq",
     "default_grid",
+    "lifecycle",
     "register_input_stream",
     "register_result_stream",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
@@ -15,22 +15,27 @@ from gsdm_grid.config import Settings
 from gsdm_grid.coordination.control import ControlServer, Event
 from gsdm_grid.coordination.query import ContinuousQuery
 from gsdm_grid.coordination.streams import RegisteredStream, register_result_stream
-from gsdm_grid.errors import QueryError, UnknownName
+from gsdm_grid.errors import NodeLost, QueryError
 from gsdm_grid.flow import DataFlow, central
 from gsdm_grid.functions import StreamFunction
 from gsdm_grid.hosts import HostPool, RayPool, SparkPool, ThreadPool
 from gsdm_grid.ids import IdFactory
-from gsdm_grid.planning import POLICIES, HostKind
+from gsdm_grid.planning import HostKind, placement_policy
 
 WATCH_S = 0.5
 DEFAULT_BLOCK_BYTES = 2 << 20
+
+
+def _nothing(_query: ContinuousQuery) -> None:
+    return None
 
 
 class Grid:
     """Runs queries. ``placement``: ``threads`` (all in this process), ``grid`` (Ray and Spark), ``ray`` or ``spark``.
 
     Ray and Spark are started when a query first needs them, and stopped with the grid if it started them.
-    Use it as a context manager, or call `close`.
+    Use it as a context manager, or call `close`. ``on_change`` is called whenever a query's state changes, by whichever
+    thread changes it; it must not block.
     """
 
     def __init__(
@@ -38,12 +43,12 @@ class Grid:
         placement: str = "grid",
         settings: Settings | None = None,
         pools: Mapping[HostKind, HostPool] | None = None,
+        on_change: Callable[[ContinuousQuery], None] | None = None,
     ) -> None:
-        if placement not in POLICIES:
-            raise UnknownName("placement", placement, POLICIES)
+        self.placement = placement_policy(placement)
         self.settings = settings or Settings()
-        self.placement = POLICIES[placement]
         self.block_bytes = self.settings.block_bytes or remembered_block_bytes() or DEFAULT_BLOCK_BYTES
+        self.on_change = on_change or _nothing
         self.key = InstallationKey()
         self.queries: dict[str, ContinuousQuery] = {}
         threads = ThreadPool()
@@ -70,11 +75,14 @@ class Grid:
         name: str | None = None,
         schedule: Mapping[str, Any] | None = None,
         flush_s: float | None = None,
+        placement: str | None = None,
     ) -> ContinuousQuery:
         """A new query over a data flow (or a single function). Without result streams the result is kept.
 
-        ``schedule`` holds an input rate (see `Schedule`); ``flush_s`` is how long windows may wait for others.
+        ``schedule`` holds an input rate (see `Schedule`); ``flush_s`` is how long windows may wait for others;
+        ``placement`` is another one than the grid's.
         """
+        policy = self.placement if placement is None else placement_policy(placement)
         query_id = name or self._ids.new("q")
         if query_id in self.queries:
             raise QueryError(f"there is a query named {query_id!r} already: drop it, or choose another name")
@@ -88,6 +96,7 @@ class Grid:
             list(outputs) or [register_result_stream()],
             schedule,
             self.settings.flush_s if flush_s is None else flush_s,
+            policy,
         )
         self.queries[query_id] = made
         return made
@@ -95,6 +104,23 @@ class Grid:
     def pool(self, host: HostKind) -> HostPool:
         """The pool of a host kind."""
         return self._pools[host]
+
+    def warm(self) -> None:
+        """Start what working nodes of this placement need, all at once. Returns at once."""
+        for kind in set(self.placement.hosts.values()):
+            threading.Thread(target=self._pools[kind].warm, name=f"gsdm-warm-{kind}", daemon=True).start()
+
+    def whereabouts(self, node: str) -> dict[str, Any]:
+        """Machine and process of a working node; empty while it is not registered."""
+        try:
+            found = self.control.registration(node)
+        except NodeLost:
+            return {}
+        return {"machine": found.host, "pid": found.pid}
+
+    def inventory(self) -> dict[str, dict[str, Any]]:
+        """What each kind of host has and uses, as far as it has been started."""
+        return {kind: pool.inventory() for kind, pool in self._pools.items() if kind != "local"}
 
     def forget(self, query_id: str) -> None:
         """A query was dropped."""

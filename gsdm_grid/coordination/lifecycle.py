@@ -7,14 +7,25 @@ from typing import Literal
 from gsdm_grid.errors import InvalidTransition
 
 State = Literal["specified", "compiled", "installed", "active", "stopping", "failed", "dropped"]
-Action = Literal["compile", "install", "activate", "deactivate", "drop"]
+Action = Literal["compile", "install", "activate", "run", "deactivate", "uninstall", "drop"]
 
 TRANSITIONS: dict[tuple[State, Action], State] = {
     ("specified", "compile"): "compiled",
     ("compiled", "compile"): "compiled",
+    ("failed", "compile"): "compiled",
+    ("specified", "install"): "installed",
     ("compiled", "install"): "installed",
+    ("failed", "install"): "installed",
     ("installed", "activate"): "active",
+    ("specified", "run"): "active",
+    ("compiled", "run"): "active",
+    ("installed", "run"): "active",
+    ("failed", "run"): "active",
     ("active", "deactivate"): "stopping",
+    ("stopping", "deactivate"): "stopping",
+    ("installed", "uninstall"): "compiled",
+    ("active", "uninstall"): "compiled",
+    ("stopping", "uninstall"): "compiled",
     ("specified", "drop"): "dropped",
     ("compiled", "drop"): "dropped",
     ("installed", "drop"): "dropped",

@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from gsdm_grid.channels import StreamInterface
@@ -23,7 +24,7 @@ from gsdm_grid.errors import GsdmError, NodeLost, QueryError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.hosts import HostGroup
 from gsdm_grid.model import LogicalWindow, PhysicalWindow
-from gsdm_grid.planning import Plan, PlanSite, PlanStream, compile_flow, recovery_obstacle
+from gsdm_grid.planning import HostKind, PlacementPolicy, Plan, PlanSite, PlanStream, compile_flow, recovery_obstacle
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid
@@ -41,6 +42,7 @@ class ContinuousQuery:
         outputs: Sequence[RegisteredStream],
         schedule: Mapping[str, Any] | None = None,
         flush_s: float = 0.002,
+        placement: PlacementPolicy | None = None,
     ) -> None:
         check_schedule(schedule or {})
         if flush_s < 0:
@@ -57,6 +59,8 @@ class ContinuousQuery:
         self._grid = grid
         self._schedule = dict(schedule or {})
         self._flush_s = flush_s
+        self._placement = placement or grid.placement
+        self._positions: dict[str, int] = {}
         self._live: dict[str, StreamInterface] = {}
         self._groups: list[HostGroup] = []
         self._statistics: dict[str, dict[str, Any]] = {}
@@ -80,18 +84,30 @@ class ContinuousQuery:
                 self.flow,
                 [s.spec() for s in self.inputs],
                 [s.spec() for s in self.outputs],
-                self._grid.placement,
+                self._placement,
             )
+            self.error = None
             self._set("compiled")
             return self.plan
 
-    def install(self) -> None:
-        """Start working nodes and install the plan on them."""
+    def adopt(self, plan: Plan) -> None:
+        """Take a plan that was compiled before, by a coordinator that is gone."""
         with self._lock:
-            if self.state == "specified":
-                self.compile()
+            self._require("compile")
+            self.plan = plan
+            self._set("compiled")
+
+    def install(self, positions: Mapping[str, int] | None = None) -> None:
+        """Start working nodes and install the plan on them.
+
+        ``positions`` says by name where to begin in input streams; streams that can be read again are, from there.
+        """
+        with self._lock:
             self._require("install")
+            if self.state in ("specified", "failed"):
+                self.compile()
             plan = self._plan
+            self._positions = dict(positions or {})
             self._live = {s.name: self._registered(s.name).make(s.type) for s in plan.streams if s.live}
         try:
             self._start_hosts(plan)
@@ -110,8 +126,11 @@ class ContinuousQuery:
             self._installed = {self.node(site) for site in plan.sites}
             self._set("installed")
 
-    def activate(self, count: int | None = None, time_s: float | None = None) -> None:
-        """Start, or go on: until stopped, for ``count`` windows of each input stream, or for ``time_s`` seconds."""
+    def activate(self, count: int | None = None, time_s: float | None = None, upto: int | None = None) -> None:
+        """Start, or go on: until stopped, for ``count`` windows of each input stream, or for ``time_s`` seconds.
+
+        ``upto`` is a count from the start of the streams.
+        """
         if count is not None and count < 1:
             raise QueryError(f"query {self.id!r}: count must be at least 1, got {count}")
         if time_s is not None and time_s <= 0:
@@ -125,7 +144,8 @@ class ContinuousQuery:
             self._finished = {}
             self._set("active")
             self._started_s = time.monotonic()
-        kind, value = ("count", count) if count is not None else ("time", time_s) if time_s is not None else ("none", 0)
+        stops = {"position": upto, "count": count, "time": time_s}
+        kind, value = next(((kind, value) for kind, value in stops.items() if value is not None), ("none", 0))
         try:
             for site in sorted(plan.sites, key=lambda s: -s.level):
                 sources = any(stream.kind == "source" for stream in plan.streams_of(site.id))
@@ -149,6 +169,13 @@ class ContinuousQuery:
             if any(stream.kind == "source" for stream in plan.streams_of(site.id)):
                 self._grid.control.call(self.node(site), {"do": "deactivate"})
 
+    def uninstall(self) -> None:
+        """End the working nodes at once; what is under way is given up. The query can be installed again."""
+        with self._lock:
+            self._require("uninstall")
+            self._set("compiled")
+        self._release_hosts()
+
     def drop(self) -> None:
         """Remove the query and everything it runs on. Never fails for want of an answer; safe to call twice."""
         with self._lock:
@@ -161,7 +188,8 @@ class ContinuousQuery:
 
     def run(self, count: int | None = None, time_s: float | None = None) -> ContinuousQuery:
         """Compile and install if that has not been done, and activate. Returns at once."""
-        if self.state in ("specified", "compiled"):
+        self._require("run")
+        if self.state != "installed":
             self.install()
         self.activate(count, time_s)
         return self
@@ -224,6 +252,17 @@ class ContinuousQuery:
             with self._lock:
                 self._statistics[self.node(site)] = told
         return self.statistics()
+
+    def positions(self) -> dict[str, int]:
+        """How many windows of each input stream have been read, as far as working nodes have reported."""
+        names = {stream.name for stream in self._plan.streams if stream.kind == "source"}
+        told = {
+            name: figures["position"]
+            for site in self.statistics().values()
+            for name, figures in site["streams"].items()
+            if name in names
+        }
+        return {**self._positions, **told}
 
     def node(self, site: PlanSite | str) -> str:
         """Name of the working node of a site."""
@@ -319,6 +358,7 @@ class ContinuousQuery:
     def _set(self, state: State) -> None:
         self.state, self.since_s = state, time.time()
         self._changed.notify_all()
+        self._grid.on_change(self)
 
     def _registered(self, name: str) -> RegisteredStream:
         return next(stream for stream in (*self.inputs, *self.outputs) if stream.name == name)
@@ -338,13 +378,18 @@ class ContinuousQuery:
 
     def _start_hosts(self, plan: Plan) -> None:
         settings = self._grid.settings
-        for host in dict.fromkeys(site.host for site in plan.sites):
+
+        def start(host: HostKind) -> None:
             bootstraps = [
                 Bootstrap(self.node(site), self._grid.control.endpoint, self._grid.key, settings.orphan_s)
                 for site in plan.sites
                 if site.host == host
             ]
             self._groups.append(self._grid.pool(host).start(self.id, bootstraps, self._live))
+
+        hosts = list(dict.fromkeys(site.host for site in plan.sites))
+        with ThreadPoolExecutor(len(hosts), thread_name_prefix=f"{self.id}-start") as starters:
+            list(starters.map(start, hosts))  # Ray and Spark take seconds each when they are not up yet
         nodes = [self.node(site) for site in plan.sites]
         self._grid.control.wait_for(nodes, settings.start_timeout_s, self._raise_if_lost)
 
@@ -376,6 +421,8 @@ class ContinuousQuery:
     def _stream_settings(self, stream: PlanStream, site: PlanSite) -> dict[str, Any]:
         settings = self._grid.settings
         told: dict[str, Any] = {"block_bytes": self._grid.block_bytes, "flush_s": self._flush_s}
+        if stream.kind == "source":
+            told["start_at"] = self._positions.get(stream.name, 0)
         if stream.kind == "channel":
             told |= {
                 "channel": f"{self.id}/{stream.name}",

@@ -122,7 +122,9 @@ class WorkingNode:
         planned = PlanStream.from_json(stream)
         self._context.flush_s = settings["flush_s"]
         if planned.kind == "source":
-            source = SourceStream(planned.name, self._interface(planned), settings["block_bytes"])
+            source = SourceStream(
+                planned.name, self._interface(planned), settings["block_bytes"], settings.get("start_at", 0)
+            )
             self._inputs[planned.name] = source
         elif planned.kind == "sink":
             self._outputs[planned.name] = SinkOutput(planned.name, self._interface(planned))
@@ -161,11 +163,15 @@ class WorkingNode:
         self.statistics.operators[planned.id] = made.statistics
 
     def _do_install_stop(self, kind: str, value: float) -> None:
-        """Stop condition of the next run: ``count`` windows of each input stream, ``time`` seconds, or ``none``."""
+        """Stop condition of the next run: ``count`` windows of each input stream, ``time`` seconds, or ``none``.
+
+        ``position`` counts from the start of the streams instead of from where they are.
+        """
         sources = [stream for stream in self._inputs.values() if isinstance(stream, SourceStream)]
         self._stop_time_s = None
         for source in sources:
-            source.stop_at = source.position + int(value) if kind == "count" else None
+            base = {"count": source.position, "position": 0}.get(kind)
+            source.stop_at = None if base is None else base + int(value)
         if kind == "time":
             self._stop_time_s = self._clock.monotonic_s() + value
 
@@ -385,6 +391,8 @@ class WorkingNode:
         for name, side in (*self._inputs.items(), *self._outputs.items()):
             if isinstance(side, SourceStream | SinkOutput):
                 told["streams"][name] |= side.interface.statistics()
+            if isinstance(side, SourceStream):
+                told["streams"][name]["position"] = side.position
             if isinstance(side, ChannelStream) and side.inlet is not None:
                 told["streams"][name]["duplicates"] = side.inlet.duplicates
             if isinstance(side, ChannelOutput):

@@ -72,12 +72,17 @@ class InputStream:
 
 
 class SourceStream(InputStream):
-    """An input stream read from an interface. It numbers the windows, and holds the stop condition."""
+    """An input stream read from an interface. It numbers the windows, and holds the stop condition.
 
-    def __init__(self, name: str, interface: StreamInterface, block_bytes: int) -> None:
+    Numbers begin at ``start_at``: a stream that can be read again is read from there, another goes on with whatever
+    comes.
+    """
+
+    def __init__(self, name: str, interface: StreamInterface, block_bytes: int, start_at: int = 0) -> None:
         super().__init__(name)
         self.interface = interface
-        self.position = 0
+        self.position = start_at
+        self._seek = start_at > 0
         self.ended = True
         self.stop_at: int | None = None
         self.finished = False
@@ -87,6 +92,9 @@ class SourceStream(InputStream):
     def open(self, context: InterfaceContext) -> None:
         """See `InputStream`."""
         self.interface.open(context)
+        if self._seek and self.interface.replayable:
+            self.interface.seek(self.position)
+        self._seek = False
         self.ended = False
 
     def stop(self, final: bool = False) -> None:

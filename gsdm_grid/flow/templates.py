@@ -20,6 +20,7 @@ from gsdm_grid.functions import resolve as resolve_reference
 Fun = str | StreamFunction | DataFlow
 Params = Any
 BRANCH = "#"
+MAX_VERTICES = 10_000
 
 
 def central(fun: Fun, params: Params = None, inputs: int = 1) -> DataFlow:
@@ -47,6 +48,7 @@ def parallel(n: int, fun: Fun, params: Params = None) -> DataFlow:
     for i in range(n):
         nested = isinstance(fun, str) and fun in TEMPLATES  # fills in its own branch numbers first
         branch = _expand(fun, params if nested else _substituted(params, i), 1, f"parallel({n}), branch {i}")
+        _check_size(n * len(branch.vertices), f"parallel({n})")
         branch = copied(branch, lambda value, i=i: _substituted(value, i))  # type: ignore[misc]
         if branch.arity != 1 or branch.width != 1:
             raise FlowError(
@@ -150,6 +152,13 @@ def _name(fun: Any) -> str:
 def _check_degree(n: Any, template: str) -> None:
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         raise FlowError(template, f"the degree must be a whole number of at least 1, got {n!r}")
+    _check_size(n, template)
+
+
+def _check_size(vertices: int, template: str) -> None:
+    """Refuse what nobody means before it fills the memory."""
+    if vertices > MAX_VERTICES:
+        raise FlowError(template, f"would have {vertices} vertices; at most {MAX_VERTICES} are allowed")
 
 
 def _expand(fun: Any, params: Params, arity: int, place: str) -> DataFlow:

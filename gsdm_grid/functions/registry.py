@@ -12,7 +12,9 @@ import base64
 import importlib
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from gsdm_grid.errors import QueryError, UnknownName
 from gsdm_grid.functions.sqf import StreamFunction
 
 ENTRY_POINTS = "gsdm.functions"
+_apart: ContextVar[tuple[str, list[StreamFunction]] | None] = ContextVar("_apart", default=None)
 
 
 class FunctionRegistry:
@@ -36,6 +39,10 @@ class FunctionRegistry:
 
     def add(self, function: StreamFunction) -> StreamFunction:
         """Register under its own name; the built-in library's names are taken."""
+        apart = _apart.get()
+        if apart is not None and _is_under(function, apart[0]):
+            apart[1].append(function)
+            return function
         if not _is_library(function):
             _load_library()  # else it would replace this function later, without a word
             known = self._functions.get(function.name)
@@ -43,6 +50,23 @@ class FunctionRegistry:
                 raise QueryError(f"function {function.name!r} is part of the built-in library: rename yours")
         self._functions[function.name] = function
         return function
+
+    def remove(self, name: str) -> None:
+        """Forget a name, if it is known; what was compiled with it keeps its code."""
+        self._functions.pop(name, None)
+
+    @contextmanager
+    def apart(self, package: str) -> Iterator[list[StreamFunction]]:
+        """While it lasts, what this thread defines in modules of a package is handed over, not registered.
+
+        Whoever imports code under names of their own (uploaded bundles) then registers copies under those.
+        """
+        found: list[StreamFunction] = []
+        token = _apart.set((package, found))
+        try:
+            yield found
+        finally:
+            _apart.reset(token)
 
     def get(self, name: str | StreamFunction) -> StreamFunction:
         """The function of this name, or at this path ``package.module:function``."""
@@ -105,7 +129,8 @@ def reference(function: StreamFunction) -> dict[str, str]:
 
 
 def _with_module(function: StreamFunction, module: Any) -> bytes:
-    """Pickle the function with what it uses of its module, which is not installed elsewhere."""
+    """Pickle the function with what it uses of its package, which is not installed elsewhere."""
+    module = sys.modules.get(module.__name__.partition(".")[0], module)
     with _pickling:
         if module.__name__ in cloudpickle.list_registry_pickle_by_value():
             return bytes(cloudpickle.dumps(function))
@@ -134,7 +159,11 @@ def _load_library() -> None:
 
 
 def _is_library(function: StreamFunction) -> bool:
-    return str(getattr(function.code, "__module__", "")).startswith("gsdm_grid.functions.")
+    return _is_under(function, "gsdm_grid.functions")
+
+
+def _is_under(function: StreamFunction, package: str) -> bool:
+    return f"{getattr(function.code, '__module__', '')}.".startswith(f"{package}.")
 
 
 def _installed(module: Any) -> bool:

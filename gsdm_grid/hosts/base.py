@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from gsdm_grid.channels import StreamInterface
 from gsdm_grid.engine import Bootstrap
@@ -29,6 +29,12 @@ class HostPool(Protocol):
 
     def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> HostGroup:
         """Start one node per bootstrap; returns at once, the nodes register with the coordinator themselves."""
+
+    def warm(self) -> None:
+        """Start what all its nodes need, so that the first ones start sooner. May take a while; errors come later."""
+
+    def inventory(self) -> dict[str, Any]:
+        """What there is and what is used, as plain JSON; ``started`` says whether the pool is up. Never blocks long."""
 
     def close(self) -> None:
         """Give back everything the pool acquired for itself."""

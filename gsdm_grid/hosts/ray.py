@@ -5,6 +5,7 @@ Ray places and starts the processes; stream data never rides on actor calls.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -136,6 +137,29 @@ class RayPool:
         """See `HostPool`."""
         self.connect()
         return RayGroup(bootstraps)
+
+    def warm(self) -> None:
+        """See `HostPool`."""
+        with contextlib.suppress(ResourceError):
+            self.connect()
+
+    def inventory(self) -> dict[str, Any]:
+        """See `HostPool`."""
+        import ray
+
+        if not ray.is_initialized():
+            return {"started": False, "address": self._address or "embedded"}
+        return {
+            "started": True,
+            "address": self._address or "embedded",
+            "nodes": [
+                {"id": node["NodeID"][:12], "address": node["NodeManagerAddress"], "resources": node["Resources"]}
+                for node in ray.nodes()
+                if node["Alive"]
+            ],
+            "total": ray.cluster_resources(),
+            "available": ray.available_resources(),
+        }
 
     def close(self) -> None:
         """See `HostPool`: shuts down only what it started."""

@@ -7,6 +7,7 @@ windows themselves do not pass through the JVM.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -120,6 +121,19 @@ class SparkPool:
     def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> SparkGroup:  # noqa: ARG002
         """See `HostPool`."""
         return SparkGroup(self.session, query, bootstraps)
+
+    def warm(self) -> None:
+        """See `HostPool`."""
+        with contextlib.suppress(ResourceError):
+            _ = self.session
+
+    def inventory(self) -> dict[str, Any]:
+        """See `HostPool`."""
+        told: dict[str, Any] = {"started": self._session is not None, "master": self._master or "embedded"}
+        if self._session is not None:
+            context = self._session.sparkContext
+            told |= {"slots": context.defaultParallelism, "ui": context.uiWebUrl, "application": context.applicationId}
+        return told
 
     def close(self) -> None:
         """See `HostPool`: stops only the session that it started."""

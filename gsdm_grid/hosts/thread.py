@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 from gsdm_grid.engine import Bootstrap, run_node
 from gsdm_grid.hosts.base import Live
@@ -47,6 +49,13 @@ class ThreadPool:
     def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> ThreadGroup:  # noqa: ARG002
         """See `HostPool`."""
         return ThreadGroup(bootstraps, live)
+
+    def warm(self) -> None:
+        """See `HostPool`: nothing to start."""
+
+    def inventory(self) -> dict[str, Any]:
+        """See `HostPool`."""
+        return {"started": True, "cores": os.cpu_count()}
 
     def close(self) -> None:
         """See `HostPool`: nothing to give back."""

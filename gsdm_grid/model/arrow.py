@@ -4,6 +4,10 @@ Vectors of equal length become fixed-shape tensors, ragged ones large lists, com
 (a trailing axis of 2) with the dtype in the field's metadata. The stream type, ordinals, mark and halo travel
 in the schema's metadata, so a batch read back elsewhere is the same physical window.
 
+All batches of one Arrow stream must have one schema, so there is a uniform form too: `stream_schema` and
+`to_stream_batch`. There the places of windows are columns of their own (``__seq__``, counted by whoever keeps the
+stream, and ``__ordinal__``), vectors of varying length are always large lists, and only the type is in the metadata.
+
 Batches of other origin are taken too, if their columns fit the stream type: lists of equal length for vectors
 of fixed shape, interleaved floats for complex numbers. Nulls never fit: a stream has no missing values.
 """
@@ -18,11 +22,12 @@ import numpy as np
 import pyarrow as pa
 
 from gsdm_grid.errors import SchemaError
-from gsdm_grid.model.columns import Array, Column, Ragged, Text, check_column
-from gsdm_grid.model.physical import Ordinals, PhysicalWindow
+from gsdm_grid.model.columns import Array, Column, Ragged, Text, as_ragged, check_column
+from gsdm_grid.model.physical import Ordinals, PhysicalWindow, as_array
 from gsdm_grid.model.types import AttributeType, StreamType
 
 _TYPE, _PLACE, _ORDINALS = b"gsdm.type", b"gsdm.place", "__ordinal__"
+SEQ = "__seq__"
 
 
 def to_arrow(block: PhysicalWindow) -> pa.RecordBatch:
@@ -40,6 +45,27 @@ def to_arrow(block: PhysicalWindow) -> pa.RecordBatch:
         arrays.append(pa.array(block.ordinals))
     metadata = {_TYPE: json.dumps(block.type.to_json()), _PLACE: json.dumps(place)}
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=metadata))
+
+
+def stream_schema(stream_type: StreamType) -> pa.Schema:
+    """The schema that all batches of a stream of this type have; see `to_stream_batch`."""
+    fields = [pa.field(name, pa.int64(), nullable=False) for name in (SEQ, _ORDINALS)]
+    for name, kind in stream_type.attributes.items():
+        made = _stream_type_of(kind)
+        fields.append(pa.field(name, made, nullable=False, metadata={"gsdm.dtype": str(kind)}))
+    return pa.schema(fields, metadata={_TYPE: json.dumps(stream_type.to_json())})
+
+
+def to_stream_batch(block: PhysicalWindow, seq: int, schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """The block as a batch of a stream whose schema is `stream_schema`; ``seq`` is that of its first window.
+
+    Mark and halo are left behind: they matter between working nodes only.
+    """
+    arrays = [pa.array(np.arange(seq, seq + len(block))), pa.array(as_array(block.ordinals))]
+    for name, kind in block.type.attributes.items():
+        column = block.columns[name]
+        arrays.append(_column_to_arrow(as_ragged(column) if kind.varies else column, kind))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema or stream_schema(block.type))
 
 
 def from_arrow(batch: pa.RecordBatch, stream_type: StreamType | None = None) -> PhysicalWindow:
@@ -60,7 +86,10 @@ def from_arrow(batch: pa.RecordBatch, stream_type: StreamType | None = None) -> 
             raise SchemaError(stream_type.name, name, str(kind), f"{array.type} ({error})") from None
         made[name] = check_column(stream_type.name, name, kind, column)
     if _PLACE not in metadata:
-        return PhysicalWindow(stream_type, made)
+        places = None
+        if _TYPE in metadata and _ORDINALS in batch.schema.names:
+            places = batch.column(_ORDINALS).to_numpy(zero_copy_only=False)
+        return PhysicalWindow(stream_type, made, places)
     place = json.loads(metadata[_PLACE])
     ordinals: Ordinals = (
         range(*place["range"]) if "range" in place else batch.column(_ORDINALS).to_numpy(zero_copy_only=False)
@@ -91,6 +120,20 @@ def _column_to_arrow(column: Column, kind: AttributeType) -> pa.Array:
     else:
         storage = pa.array([[]] * len(column), tensor.storage_type)
     return pa.ExtensionArray.from_storage(tensor, storage)
+
+
+def _stream_type_of(kind: AttributeType) -> pa.DataType:
+    """Arrow type of an attribute that is the same for all blocks."""
+    if kind.is_string:
+        return pa.large_string()
+    is_complex = kind.numpy.kind == "c"
+    number = pa.from_numpy_dtype(kind.numpy.type(0).real.dtype if is_complex else kind.numpy)
+    if kind.shape is None:
+        return pa.large_list(number)
+    shape = [*kind.shape, *([2] if is_complex else [])]
+    if shape:
+        return pa.fixed_shape_tensor(number, shape)
+    return pa.timestamp("ns") if kind.dtype == "timestamp" else number
 
 
 def _flat_values(values: Array) -> pa.Array:

@@ -41,7 +41,8 @@ _ALLOWED = (
     "or 'vector of …' / 'vector[n] of …'"
 )
 _VECTOR = re.compile(r"vector(?:\[(?P<shape>[\d,\s]+)\])?\s+of\s+(?P<item>\w+)")
-_SHAPE = re.compile(r"\s*\d{1,9}\s*(?:,\s*\d{1,9}\s*)*,?\s*")
+_SHAPE = re.compile(r"\s*\d{1,9}\s*(?:,\s*\d{1,9}\s*)*(?:,\s*)?")  # no two \s* meet: that takes quadratic time
+_LONGEST = 200
 # What windows have beside their attributes: an attribute of such a name could not be read.
 _PLACE = ("halo", "mark", "ordinals", "placed", "stamped")
 _MAKERS = ("as_type", "concat", "dense_parts", "empty", "from_arrow", "pack", "replace", "select", "to_arrow")
@@ -74,6 +75,8 @@ class AttributeType:
         >>> AttributeType.parse("vector of complex64")
         AttributeType(dtype='complex64', shape=None)
         """
+        if len(text) > _LONGEST:
+            raise SchemaError("?", None, _ALLOWED, f"{text[:40]!r}…")
         match = _VECTOR.fullmatch(text.strip())
         item = match["item"] if match else text.strip()
         item = _ALIASES.get(item, item)
@@ -286,6 +289,10 @@ class TypeRegistry:
             return self._types[name]
         except KeyError:
             raise UnknownName("stream type", name, self._types) from None
+
+    def remove(self, name: str) -> None:
+        """Forget a type; what uses it goes on."""
+        self._types.pop(name, None)
 
     def names(self) -> list[str]:
         """All registered names, sorted."""

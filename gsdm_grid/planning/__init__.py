@@ -5,9 +5,9 @@ site. Pure: nothing here starts anything.
 """
 
 from gsdm_grid.planning.compiler import compile_flow
-from gsdm_grid.planning.placement import GRID, POLICIES, RAY, SPARK, THREADS, PlacementPolicy
+from gsdm_grid.planning.placement import GRID, POLICIES, RAY, SPARK, THREADS, PlacementPolicy, placement_policy
 from gsdm_grid.planning.plan import HostKind, Order, Plan, PlanOperator, PlanSite, PlanStream, StreamSpec
-from gsdm_grid.planning.recovery import recovery_obstacle
+from gsdm_grid.planning.recovery import Resumption, recovery_obstacle, resumption
 
 __all__ = [
     "GRID",
@@ -22,7 +22,10 @@ __all__ = [
     "PlanOperator",
     "PlanSite",
     "PlanStream",
+    "Resumption",
     "StreamSpec",
     "compile_flow",
+    "placement_policy",
     "recovery_obstacle",
+    "resumption",
 ]

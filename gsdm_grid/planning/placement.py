@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gsdm_grid.errors import UnknownName
 from gsdm_grid.flow import DataFlow, Role, Site, Vertex, function_reference
 from gsdm_grid.planning.plan import HostKind, StreamSpec
 
@@ -41,6 +42,13 @@ SPARK = PlacementPolicy(
     "spark", {"source": "local", "partition": "spark", "compute": "spark", "combine": "spark", "sink": "local"}
 )
 POLICIES = {policy.name: policy for policy in (THREADS, GRID, RAY, SPARK)}
+
+
+def placement_policy(name: str) -> PlacementPolicy:
+    """The policy of this name."""
+    if name not in POLICIES:
+        raise UnknownName("placement", name, POLICIES)
+    return POLICIES[name]
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,20 @@
-"""Which sites can be started anew in the middle of a run without losing, doubling or reordering a window.
+"""What can be started anew without losing, doubling or reordering a window: one site of a running plan, or all of it.
 
 Producers keep what was not acknowledged and send it again, and consumers know by ordinals what they have seen. That is
 enough for sites whose results depend only on what is sent again. It is not for sites that number windows themselves,
 or whose functions keep state: those need snapshots, which the engine does not take yet.
+
+A whole plan is started anew by a coordinator that was itself killed. It goes by what its result streams have kept: the
+input is read again from the last window whose result was kept, or from the beginning where results depend on more than
+their own window, and what comes out a second time is known by its ordinal.
 """
 
 from __future__ import annotations
 
-from gsdm_grid.functions import resolve
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gsdm_grid.functions import StreamFunction, resolve
 from gsdm_grid.planning.plan import Plan, PlanSite
 
 
@@ -27,3 +34,49 @@ def recovery_obstacle(plan: Plan, site: PlanSite) -> str | None:
         if function.builtin in ("overlap_part", "time_overlap_part"):
             return f"{operator.id!r} counts windows"
     return None
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Where a plan begins to read its input streams when it is started anew.
+
+    ``exact``: the results that were kept come again with the same ordinals, or not at all, so the rest of the stream
+    can be appended to them. Else an input cannot be read again, and windows may be missing in between.
+    """
+
+    positions: Mapping[str, int]
+    exact: bool
+
+
+def resumption(
+    plan: Plan, replayable: Mapping[str, bool], read: Mapping[str, int], kept: Mapping[str, int | None]
+) -> Resumption:
+    """Where to go on.
+
+    ``replayable`` says by name which input streams can be read again, ``read`` how far they had been read, ``kept``
+    which ordinal the last kept window of each kept result stream has (None if there is none).
+    """
+    if not all(replayable.values()):
+        return Resumption(dict(read), exact=False)
+    last = list(kept.values())
+    if not last:
+        return Resumption(dict(read), exact=True)
+    if len(replayable) > 1 or any(ordinal is None for ordinal in last) or not _keeps_ordinals(plan):
+        return Resumption(dict.fromkeys(replayable, 0), exact=True)
+    return Resumption(dict.fromkeys(replayable, min(ordinal for ordinal in last if ordinal is not None)), exact=True)
+
+
+def _keeps_ordinals(plan: Plan) -> bool:
+    """Whether each result depends on the input window of the same ordinal alone."""
+    operators = [operator for site in plan.sites for operator in site.operators]
+    return all(not operator.renumber and _windowwise(resolve(operator.function)) for operator in operators)
+
+
+def _windowwise(function: StreamFunction) -> bool:
+    if function.init is not None:
+        return False
+    if function.kind == "combining":
+        return function.builtin is not None
+    if function.kind == "partitioning":
+        return function.builtin not in ("overlap_part", "time_overlap_part")
+    return any(strategy.partition == "RRpart" and not strategy.partition_params for strategy in function.strategies)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gsdm_grid.channels import EndOfStream, InterfaceContext, StreamInterface, interfaces
+from gsdm_grid.channels import EndOfStream, InterfaceContext, StreamInterface
 from gsdm_grid.channels.pacing import Pacer
 from gsdm_grid.errors import QueryError
 from gsdm_grid.functions.library.radio import CHANNELS, Radio
@@ -201,4 +201,3 @@ class SyntheticRadio(StreamInterface):
         self._pacer = Pacer(self.context.clock, self._rate)
 
 
-interfaces.add("synthetic_radio", SyntheticRadio)

@@ -8,12 +8,16 @@ from typer.testing import CliRunner
 from gsdm_grid import __version__, cli
 from gsdm_grid.flow import DataFlow
 
+COMMANDS = ["demo", "functions", "graph", "bench", "tune", "version", "doctor", "serve", "submit", "ls", "show", "run"]
+COMMANDS += ["stop", "rm", "operations", "sites", "results", "stats"]
 PCC_JSON = '{"template": "PCC", "args": [2, "fft3part", "fft3", {}, "OS-Join", ["fft3combine"]]}'
 
 
 @pytest.fixture
-def gsdm(monkeypatch):
-    monkeypatch.delenv("GSDM_DEBUG", raising=False)
+def gsdm(monkeypatch, tmp_path):
+    for name in ("GSDM_DEBUG", "GSDM_SERVER", "GSDM_TOKEN", "GSDM_DATABASE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GSDM_HOME", str(tmp_path / "home"))
     runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
     return lambda *arguments, **more: runner.invoke(cli.app, list(arguments), **more)
 
@@ -29,7 +33,7 @@ def checkout(tmp_path, monkeypatch):
     )
     (folder / "gsdm_test_failing.py").write_text("def main():\n    return 3\n")
     (folder / "notes.py").write_text("x = 1\n")
-    monkeypatch.setattr(cli, "ROOT", tmp_path)
+    monkeypatch.setattr(cli.commands, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     yield tmp_path
@@ -40,24 +44,25 @@ def checkout(tmp_path, monkeypatch):
 def test_help_shows_every_command(gsdm):
     shown = gsdm("--help")
     assert shown.exit_code == 0
-    for command in ("demo", "functions", "graph", "bench", "version", "test"):
+    for command in (*COMMANDS, "token", "test"):
         assert re.search(rf"\b{command}\b", shown.output)
 
 
-@pytest.mark.parametrize("command", ["demo", "functions", "graph", "bench", "version"])
+@pytest.mark.parametrize("command", [*COMMANDS, "token create", "token ls", "token rm"])
 def test_every_command_has_help_and_json(gsdm, command):
-    shown = gsdm(command, "--help")
+    shown = gsdm(*command.split(), "--help")
     assert shown.exit_code == 0
     assert "--json" in shown.output
 
 
-def test_help_imports_neither_ray_nor_spark_nor_matplotlib():
+def test_help_imports_nothing_heavy():
     import subprocess
 
     code = (
         "import sys\nfrom gsdm_grid.cli import app\n"
         "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
-        "sys.exit(', '.join({'ray', 'pyspark', 'matplotlib'} & set(sys.modules)) or 0)\n"
+        "heavy = {'ray', 'pyspark', 'matplotlib', 'fastapi', 'sqlalchemy', 'httpx', 'pyarrow'}\n"
+        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -141,7 +146,7 @@ def test_an_interrupt_ends_with_its_own_exit_code(gsdm, monkeypatch):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_benchmarks", interrupted)
+    monkeypatch.setattr(cli.local, "_benchmarks", interrupted)
     assert gsdm("bench").exit_code == 130
 
 
@@ -172,7 +177,7 @@ def test_an_unknown_benchmark_is_refused_with_those_that_there_are(gsdm, checkou
 
 @pytest.mark.parametrize("command", ["bench", "test"])
 def test_outside_of_a_checkout_one_sentence_says_so(gsdm, tmp_path, monkeypatch, command):
-    monkeypatch.setattr(cli, "ROOT", tmp_path)
+    monkeypatch.setattr(cli.commands, "ROOT", tmp_path)
     shown = gsdm(command)
     assert shown.exit_code == 1
     assert "are in the source repository" in shown.stderr
@@ -186,6 +191,6 @@ def test_the_tests_run_in_the_repository_with_what_follows(gsdm, checkout, monke
         calls.append((command[1:], cwd))
         return type("Done", (), {"returncode": 5})
 
-    monkeypatch.setattr(cli.subprocess, "run", run)
+    monkeypatch.setattr(cli.local.subprocess, "run", run)
     assert gsdm("test", "-q", "--help").exit_code == 5
     assert calls == [(["-m", "pytest", "-q", "--help"], checkout)]

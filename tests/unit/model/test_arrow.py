@@ -6,6 +6,7 @@ import pytest
 
 from gsdm_grid.errors import SchemaError
 from gsdm_grid.model import PhysicalWindow, Ragged, create_stream_type
+from gsdm_grid.model.arrow import stream_schema, to_stream_batch
 
 
 @pytest.mark.parametrize("ragged", [False, True])
@@ -185,3 +186,33 @@ def test_part_of_a_placed_batch_is_refused_because_its_ordinals_are_not_known(fo
     block = PhysicalWindow.from_arrow(plain(), foreign)
     with pytest.raises(SchemaError, match="expected all 2 windows of the block, got 1"):
         PhysicalWindow.from_arrow(block.to_arrow().slice(1))
+
+
+@pytest.mark.parametrize("order", ["dense first", "ragged first"])
+def test_blocks_of_any_shape_go_through_one_arrow_stream(everything, make_block, assert_same, order):
+    dense, ragged = make_block(5).stamped(range(10, 15)), make_block(6, ragged=True).stamped(np.arange(6) ** 2 + 20)
+    none = make_block(0).stamped(range(30, 30))
+    blocks = [dense, none, ragged, dense[1:3], ragged[2:5], dense[::2]]
+    blocks = blocks if order == "dense first" else blocks[::-1]
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, stream_schema(everything)) as writer:
+        for block in blocks:
+            batch = to_stream_batch(block, 7)
+            batch.validate(full=True)
+            writer.write_batch(batch)
+    for read, block in zip(pa.ipc.open_stream(sink.getvalue()), blocks, strict=True):
+        assert read.column("__seq__").to_pylist() == list(range(7, 7 + len(block)))
+        back = PhysicalWindow.from_arrow(read)
+        assert_same(back, PhysicalWindow(block.type, block.columns, back.ordinals))
+        assert list(back.ordinals) == list(block.ordinals)
+
+
+@pytest.mark.parametrize("text", ["vector of complex64", "vector[4] of complex64", "float64"])
+def test_payload_is_not_copied_into_a_stream_batch(registry, text):
+    made = create_stream_type("T", {"a": text}, registry=registry)
+    kind = made.attribute("a")
+    array = np.ones((10, *((4,) if kind.shape is None else kind.shape)), kind.numpy)
+    batch = to_stream_batch(made.block(ts=np.arange(10), a=array), 0)
+    column = batch.column("a")
+    values = column.flatten() if pa.types.is_large_list(column.type) else column
+    assert array.ctypes.data in addresses(values)

@@ -1,0 +1,136 @@
+"""What an upload of function code holds: one Python module, or a zip archive of a pure Python package. Pure.
+
+Whatever comes, the answer is files or a problem; nothing is written here, and no name leads out of a folder.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import lzma
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+from api.errors import Problem
+
+Files = dict[str, bytes]
+"""Sources by path, relative to the package's folder and with ``/``; ``__init__.py`` is always there."""
+
+PYTHON = "text/x-python"
+ZIP = "application/zip"
+MEDIA_TYPES = (PYTHON, ZIP)
+MAX_ENTRIES = 1000
+MAX_BYTES = 32 << 20
+"""Of all files of an archive, unpacked."""
+MAX_RATIO = 200
+"""How many times larger a file may be than it is packed; small files may be so anyway."""
+_SMALL = 1 << 16
+_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+_TEXTS = (".md", ".txt", ".rst", ".pyi", ".typed")
+_NATIVE = (".so", ".pyd", ".dll", ".dylib", ".pyc", ".a", ".o", ".exe")
+
+
+def unpack(media_type: str, content: bytes) -> Files:
+    """The sources of an upload, checked."""
+    files = _unzip(content) if media_type == ZIP else {"__init__.py": content}
+    for path, source in files.items():
+        _check_source(path, source)
+    return files
+
+
+def _wrong(reason: str) -> Problem:
+    return Problem("invalid-request", reason)
+
+
+def _unzip(content: bytes) -> Files:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            entries = archive.infolist()
+            _check_sizes(entries)
+            files = {path: archive.read(entry) for entry, path in _kept(entries)}
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
+        raise _wrong(f"the archive cannot be read: {error}") from None
+    except (NotImplementedError, RuntimeError, ValueError, OverflowError, MemoryError) as error:
+        raise _wrong(f"the archive cannot be unpacked: {error}") from None
+    return _without_top_folder(files)
+
+
+def _check_sizes(entries: list[zipfile.ZipInfo]) -> None:
+    if len(entries) > MAX_ENTRIES:
+        raise _wrong(f"the archive has {len(entries)} entries; at most {MAX_ENTRIES} are taken")
+    if sum(entry.file_size for entry in entries) > MAX_BYTES:
+        raise _wrong(f"the archive unpacks to more than {MAX_BYTES} bytes")
+    for entry in entries:
+        if entry.file_size > max(_SMALL, entry.compress_size * MAX_RATIO):
+            raise _wrong(f"{entry.orig_filename[:120]!a} unpacks to more than {MAX_RATIO} times its size")
+
+
+def _kept(entries: list[zipfile.ZipInfo]) -> Iterator[tuple[zipfile.ZipInfo, str]]:
+    """The entries that are Python sources, with their paths."""
+    seen: set[str] = set()
+    for entry in entries:
+        path = entry.orig_filename
+        if _checked_path(entry) is None:
+            continue
+        if path.lower() in seen:
+            raise _wrong(f"{path[:120]!a} is in the archive twice")
+        seen.add(path.lower())
+        yield entry, path
+
+
+def _checked_path(entry: zipfile.ZipInfo) -> str | None:
+    """The path of a Python source; None for what may be there and is not needed; else a problem."""
+    path = entry.orig_filename
+    shown = f"{path[:120]!a}"
+    parts = path.rstrip("/").split("/")
+    if path.startswith(("/", "\\")) or "\\" in path or "\0" in path or ":" in path or ".." in parts:
+        raise _wrong(f"{shown} leads out of the archive: paths must be relative, with '/' and without '..'")
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise _wrong(f"{shown} is a link or a device: only plain files are taken")
+    if entry.flag_bits & 0x1:
+        raise _wrong(f"{shown} is encrypted")
+    if parts[0] == "__MACOSX" or path.endswith("/"):
+        return None
+    folders, file = parts[:-1], parts[-1]
+    if file.lower().endswith(_NATIVE):
+        raise _wrong(f"{shown} is compiled code: only Python sources are taken")
+    if file.lower().endswith(_TEXTS) or file.upper() in ("LICENSE", "README", "NOTICE"):
+        return None
+    if not file.endswith(".py"):
+        raise _wrong(f"{shown} is not a Python source: only code reaches the working nodes")
+    if len(path) > 255 or not all(_PART.fullmatch(part) for part in (*folders, file.removesuffix(".py"))):
+        raise _wrong(f"{shown} cannot be imported: folders and files need names that are Python's")
+    return path
+
+
+def _without_top_folder(files: Files) -> Files:
+    if "__init__.py" in files:
+        return files
+    top = {path.partition("/")[0] for path in files if "/" in path}
+    if len(top) == 1 and all("/" in path for path in files):
+        folder = top.pop()
+        if f"{folder}/__init__.py" in files:
+            return {path.removeprefix(f"{folder}/"): source for path, source in files.items()}
+    raise _wrong("the archive must hold __init__.py at its top, or one folder that is a package")
+
+
+def _check_source(path: str, source: bytes) -> None:
+    """Refuse what does not compile, or cannot work on another host."""
+    try:
+        tree = ast.parse(source, path)
+    except SyntaxError as error:
+        raise Problem("function-failed", f"SyntaxError: {error.msg} ({path}, line {error.lineno})") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise Problem("function-failed", f"{path} cannot be compiled: {type(error).__name__}: {error}") from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            inner = next((n for n in ast.walk(node) if isinstance(n, ast.ImportFrom) and n.level), None)
+            if inner is not None:
+                raise _wrong(
+                    f"{path}, line {inner.lineno}: a relative import inside a function cannot work on other hosts, "
+                    "where the bundle is not installed: import at the top of the module"
+                )

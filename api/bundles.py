@@ -1,0 +1,267 @@
+"""Uploaded function code: bundles of Python modules, in versions.
+
+A bundle is stored, then imported here as ``gsdm_bundles.NAME_vVERSION``; its ``@sqf`` functions are registered as
+``NAME.function`` (the latest version) and ``NAME@VERSION.function``. Their code travels by value inside a plan (see
+`gsdm_grid.functions.registry`): it reaches all hosts, and a compiled query keeps the version it was compiled with.
+What a bundle may hold is checked in `api.archives`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+import re
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import sqlalchemy as sa
+
+from api.archives import Files, unpack
+from api.errors import Problem
+from api.store import Store, bundles
+from api.stream_types import forget_type, registered_user, types_apart
+from gsdm_grid.errors import GsdmError
+from gsdm_grid.functions import FunctionRegistry, StreamFunction, functions, reference
+
+_log = logging.getLogger("gsdm.bundles")
+ROOT = "gsdm_bundles"
+NAME = r"^[A-Za-z][A-Za-z0-9_]{0,47}$"
+_NAME = re.compile(NAME.strip("^$"), re.ASCII)
+_FUNCTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
+
+Uses = Callable[[str], str | None]
+"""Name of a query that uses a function, by the function's name."""
+
+
+class Bundles:
+    """The bundles of a store, unpacked in a folder. One per process and store. Thread-safe; all methods block."""
+
+    def __init__(self, store: Store, folder: Path, uses: Uses, registry: FunctionRegistry = functions) -> None:
+        self._store = store
+        self._folder = folder
+        self._uses = uses
+        self._registry = registry
+        self._failed: dict[tuple[str, int], str] = {}
+        self._types: dict[str, set[str]] = {}
+        self._lock = threading.Lock()
+
+    def upload(self, name: str, media_type: str, content: bytes, token_id: str) -> tuple[dict[str, Any], bool]:
+        """Store code as the next version of a bundle, and register its functions.
+
+        Gives the version, and whether it is new: the content of the latest version is not stored again.
+        """
+        _check_name(name)
+        digest = hashlib.sha256(f"{media_type}\n".encode() + content).hexdigest()
+        with self._lock:
+            latest = self._store.row(
+                sa.select(bundles).where(bundles.c.name == name).order_by(bundles.c.version.desc())
+            )
+            if latest is not None and latest["digest"] == digest and (name, latest["version"]) not in self._failed:
+                return self._shown(latest), False
+            version = latest["version"] + 1 if latest is not None else 1
+            found = self._stage(name, version, unpack(media_type, content))
+            row = {
+                "name": name,
+                "version": version,
+                "media_type": media_type,
+                "content": content,
+                "functions": sorted(found),
+                "digest": digest,
+                "token_id": token_id,
+                "created_s": time.time(),
+            }
+            try:
+                with self._store.begin() as connection:
+                    connection.execute(bundles.insert().values(**row))
+            except BaseException:
+                self._unstage(name, version)
+                raise
+            self._register(name, version, found)
+        _log.info("bundle uploaded", extra={"bundle": name, "version": version, "functions": sorted(found)})
+        return self._shown(row), True
+
+    def load_all(self) -> None:
+        """Import everything that is stored, at start. What fails now (a package that is gone) is logged and shown."""
+        with self._lock:
+            for row in self._store.rows(sa.select(bundles).order_by(bundles.c.name, bundles.c.version)):
+                name, version = row["name"], row["version"]
+                try:
+                    found = self._stage(name, version, unpack(row["media_type"], row["content"]))
+                except Problem as problem:
+                    self._failed[name, version] = problem.detail
+                    told = {"bundle": name, "version": version, "reason": problem.detail}
+                    _log.error("bundle cannot be loaded", extra=told)
+                else:
+                    self._register(name, version, found)
+
+    def list(self) -> list[dict[str, Any]]:
+        """The latest version of each bundle, by name."""
+        return [self._shown(row) for row in self._newest_first().values()]
+
+    def get(self, name: str) -> dict[str, Any]:
+        """A bundle: its latest version, and which versions there are."""
+        wanted = _columns().where(bundles.c.name == name).order_by(bundles.c.version.desc())
+        rows = self._store.rows(wanted)
+        if not rows:
+            raise Problem("not-found", f"there is no bundle {name!r}")
+        return {**self._shown(rows[0]), "versions": [self._shown(row) for row in rows]}
+
+    def remove(self, name: str) -> None:
+        """Remove all versions of a bundle. Refused while a query uses one of its functions."""
+        with self._lock:
+            rows = self._store.rows(_columns().where(bundles.c.name == name))
+            if not rows:
+                raise Problem("not-found", f"there is no bundle {name!r}")
+            names = {full for row in rows for function in row["functions"] for full in _full_names(row, function)}
+            for full in sorted(names):
+                if (query := self._uses(full)) is not None:
+                    raise Problem("in-use", f"query {query!r} uses {full!r}: remove it first", query=query)
+            for stream_type in self._types.get(name, ()):
+                if (user := registered_user(self._store, stream_type, self._uses)) is not None:
+                    raise Problem("in-use", f"{user} uses its stream type {stream_type!r}: remove it first")
+            for full in names:
+                self._registry.remove(full)
+            for stream_type in self._types.pop(name, ()):
+                forget_type(stream_type)
+            with self._store.begin() as connection:
+                connection.execute(bundles.delete().where(bundles.c.name == name))
+            for row in rows:
+                self._failed.pop((name, row["version"]), None)
+                self._unstage(name, row["version"])
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _newest_first(self) -> dict[str, Mapping[str, Any]]:
+        rows = self._store.rows(_columns().order_by(bundles.c.name, bundles.c.version))
+        return {row["name"]: row for row in rows}
+
+    def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        name, version = row["name"], row["version"]
+        return {
+            "name": name,
+            "version": version,
+            "functions": [f"{name}.{function}" for function in row["functions"]],
+            "media_type": row["media_type"],
+            "digest": row["digest"],
+            "created": row["created_s"],
+            "error": self._failed.get((name, version)),
+        }
+
+    def _stage(self, name: str, version: int, files: Files) -> dict[str, StreamFunction]:
+        """Write a version's files, import them, and give its functions. Leaves nothing behind if that fails."""
+        self._unstage(name, version)
+        folder = self._folder / _module(name, version)
+        try:
+            for path, source in files.items():
+                target = folder / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(source)
+            with types_apart(self._types.get(name, set())) as types:
+                found = _functions(_import(f"{ROOT}.{folder.name}", folder))
+            self._types[name] = types
+            return found
+        except BaseException:
+            self._unstage(name, version)
+            raise
+
+    def _unstage(self, name: str, version: int) -> None:
+        module = f"{ROOT}.{_module(name, version)}"
+        for loaded in [key for key in sys.modules if f"{key}.".startswith(f"{module}.")]:
+            del sys.modules[loaded]
+        shutil.rmtree(self._folder / _module(name, version), ignore_errors=True)
+
+    def _register(self, name: str, version: int, found: Mapping[str, StreamFunction]) -> None:
+        row = {"name": name, "version": version}
+        for function, made in found.items():
+            for full in _full_names(row, function):
+                named = replace(made, name=full, metadata={**made.metadata, "bundle": name, "version": version})
+                self._registry.add(named)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise Problem("invalid-request", "a bundle's name is a letter and up to 47 letters, digits or '_'")
+
+
+def _columns() -> sa.Select[Any]:
+    """Everything but the content."""
+    return sa.select(*(column for column in bundles.c if column.name != "content"))
+
+
+def _module(name: str, version: int) -> str:
+    return f"{name}_v{version}"
+
+
+def _full_names(row: Mapping[str, Any], function: str) -> tuple[str, str]:
+    return f"{row['name']}.{function}", f"{row['name']}@{row['version']}.{function}"
+
+
+def _root() -> ModuleType:
+    """The package that all bundles are imported into. It is found nowhere: what is in it was put there."""
+    if ROOT not in sys.modules:
+        root = ModuleType(ROOT, "Uploaded function code; see `api.bundles`.")
+        root.__path__ = []
+        sys.modules[ROOT] = root
+    return sys.modules[ROOT]
+
+
+def _import(module_name: str, folder: Path) -> tuple[ModuleType, list[StreamFunction]]:
+    """Import a version's package; what its author's code raises becomes the problem's cause."""
+    _root()
+    location = folder / "__init__.py"
+    spec = importlib.util.spec_from_file_location(module_name, location, submodule_search_locations=[str(folder)])
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    importlib.invalidate_caches()
+    sys.modules[module_name] = module
+    try:
+        with functions.apart(module_name) as found:
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        cause = _cause(error, folder)
+        raise Problem("function-failed", f"the code cannot be imported: {cause}", cause=cause) from error
+    return module, found
+
+
+def _functions(imported: tuple[ModuleType, list[StreamFunction]]) -> dict[str, StreamFunction]:
+    """The functions of a bundle by name: those it registered, and those that its package names."""
+    module, registered = imported
+    named = [value for value in vars(module).values() if isinstance(value, StreamFunction)]
+    own = [one for one in named if f"{getattr(one.code, '__module__', '')}.".startswith(f"{module.__name__}.")]
+    made: dict[str, StreamFunction] = {}
+    for function in dict.fromkeys((*registered, *own)):
+        if not _FUNCTION.fullmatch(function.name):
+            raise Problem("invalid-request", f"function {function.name[:80]!r} needs a plain name")
+        if made.setdefault(function.name, function) is not function:
+            raise Problem("invalid-request", f"the bundle has two functions named {function.name!r}")
+        try:
+            reference(function)
+        except GsdmError as error:
+            raise Problem("function-failed", str(error), function=function.name) from None
+    if not made:
+        raise Problem("invalid-request", "the bundle has no @sqf functions")
+    return made
+
+
+def _cause(error: BaseException, folder: Path) -> str:
+    """What was raised, and where in the bundle; no trace of ours."""
+    line = None
+    trace = error.__traceback__
+    while trace is not None:
+        path = Path(trace.tb_frame.f_code.co_filename)
+        if path.is_relative_to(folder):
+            line = f"{path.relative_to(folder)}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(folder):
+        return f"SyntaxError: {error.msg} ({Path(error.filename).relative_to(folder)}, line {error.lineno})"
+    text = f"{type(error).__name__}: {error}"[:500].replace(str(folder), "")
+    return f"{text} ({line})" if line else text

@@ -1,0 +1,597 @@
+"""The coordinator: queries as people submit them, their desired and actual state, and their way back after a crash.
+
+The store says what should be; the grid does it. Every state change of a query is written to the store by one thread, in
+order. After a restart the coordinator brings queries back to their desired state; their result streams go on after
+the last kept window (see `gsdm_grid.planning.recovery`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, cast
+
+import sqlalchemy as sa
+
+from api.auth import Role
+from api.errors import Problem, document, problem_of
+from api.installed import check_specification
+from api.metrics import Sample, chosen, samples_of, totals_of
+from api.operations import Operations
+from api.settings import ServiceSettings
+from api.store import Store, events, queries, streams
+from api.trials import Trials
+from gsdm_grid.channels import interfaces
+from gsdm_grid.channels.result_log import ResultLog
+from gsdm_grid.coordination import ContinuousQuery, Grid, lifecycle
+from gsdm_grid.coordination.specification import KEPT, QuerySpecification, Stop, parse, parse_stop
+from gsdm_grid.errors import FlowError, ResourceError
+from gsdm_grid.flow import DataFlow
+from gsdm_grid.planning import Plan, compile_flow, placement_policy, resumption
+
+_log = logging.getLogger("gsdm.coordinator")
+DESIRED = {"compile": "compiled", "install": "installed", "activate": "active", "run": "active"}
+
+
+class Coordinator:
+    """Owns the grid and the queries. One per database. Thread-safe; `start` it before use, `close` it at the end."""
+
+    def __init__(self, settings: ServiceSettings, store: Store) -> None:
+        self.settings = settings
+        self.operations = Operations(store, self._carry_out)
+        self.trials = Trials(store, self.operations, self._checked, lambda: self.grid)
+        self.ready = False
+        self._store = store
+        self._changes: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
+        self._grid: Grid | None = None
+        self._specifications: dict[str, QuerySpecification] = {}
+        self._logs: dict[tuple[str, str], ResultLog] = {}
+        self._ran: dict[str, bool] = {}
+        self._activating: dict[str, str] = {}  # the operation that last activated each query
+        self._lock = threading.RLock()
+        self._closing = False
+        self._recorder = threading.Thread(target=self._record_changes, name="gsdm-states", daemon=True)
+        self._lock_file = _claim(settings.home)
+
+    # -- start and end ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin: bring back what should run, and carry out what was promised."""
+        self._grid = Grid(self.settings.placement, self.settings.grid, on_change=self._on_change)
+        self._recorder.start()
+        promised = self.operations.unfinished()
+        busy = {operation["query"] for operation in promised}
+        for row in self._store.rows(sa.select(queries)):
+            gone = row["state"] in ("installed", "active", "stopping")
+            if gone:
+                self._write(row["name"], "compiled" if row["plan"] else "specified", "the coordinator was restarted")
+            wanted = row["desired"] in ("installed", "active") and row["state"] != "failed"
+            if gone and wanted and row["name"] not in busy:
+                with self._store.begin() as connection:
+                    promised.append(self.operations.record(connection, row["name"], "recover"))
+        for operation in promised:
+            self.operations.enqueue({**operation, "resumed": True})
+        self.ready = True
+        self._grid.warm()
+
+    def close(self) -> None:
+        """End everything that runs here; the next start brings it back."""
+        self.ready, self._closing = False, True
+        self.operations.stop()
+        if self._grid is not None:
+            self._grid.close()
+        self.operations.close()
+        self._changes.put(None)
+        if self._recorder.is_alive():
+            self._recorder.join(10)
+        with self._lock:
+            for log in self._logs.values():
+                log.close()
+        self._lock_file.close()
+
+    @property
+    def grid(self) -> Grid:
+        """The grid that queries run on."""
+        if self._grid is None or not self.ready:
+            raise Problem("not-ready", "the coordinator is starting or stopping")
+        return self._grid
+
+    # -- queries as people see them -------------------------------------------------------------------------------
+
+    def submit(self, given: Any, token_id: str, role: str) -> dict[str, Any]:
+        """Check a specification and store it as a new query."""
+        specification = self._checked(given, role)
+        now_s = time.time()
+        row = {
+            "name": specification.name,
+            "specification": given,
+            "desired": "specified",
+            "state": "specified",
+            "since_s": now_s,
+            "error": None,
+            "plan": None,
+            "run": None,
+            "version": 1,
+            "token_id": token_id,
+            "created_s": now_s,
+        }
+        limit = self.settings.limits.queries_per_token
+        with self._lock:
+            held = self._store.row(
+                sa.select(sa.func.count()).where(queries.c.token_id == token_id).select_from(queries)
+            )
+            if held and next(iter(held.values())) >= limit:
+                raise Problem("too-many", f"this token has {limit} queries, which is the limit: remove some")
+            try:
+                with self._store.begin() as connection:
+                    connection.execute(queries.insert().values(**row))
+                    connection.execute(_event(specification.name, "specified", None))
+            except sa.exc.IntegrityError:
+                taken = f"there is a query named {specification.name!r} already: remove it, or choose another name"
+                raise Problem("name-taken", taken, name=specification.name) from None
+            self._specifications[specification.name] = specification
+        return self._view(row)
+
+    def replace(self, name: str, given: Any, role: str, if_match: str | None) -> dict[str, Any]:
+        """Give a query that is not installed another specification; what was kept of its results goes."""
+        specification = self._checked({**given, "name": given.get("name", name)}, role)
+        if specification.name != name:
+            raise FlowError("name", f"is {specification.name!r}, but the query's is {name!r}")
+        with self._lock:
+            row = self._row(name, if_match)
+            if row["state"] not in ("specified", "compiled", "failed") or self._pending(name):
+                detail = f"query {name!r} is {row['state']}: its specification can be replaced before it is installed"
+                raise Problem("invalid-transition", detail, state=row["state"], allowed=lifecycle.allowed(row["state"]))
+            self._forget(name)
+            with self._store.begin() as connection:
+                values = {"specification": {**given, "name": name}, "plan": None, "run": None, "error": None}
+                changed = {"desired": "specified", "state": "specified", "since_s": time.time()}
+                connection.execute(
+                    queries.update()
+                    .where(queries.c.name == name)
+                    .values(**values, **changed, version=queries.c.version + 1)
+                )
+                connection.execute(_event(name, "specified", "another specification"))
+            self._specifications[name] = specification
+        return self.view(name)
+
+    def act(
+        self, name: str, action: str, params: Mapping[str, Any] | None = None, if_match: str | None = None
+    ) -> dict[str, Any]:
+        """Promise an action: checked against what will be by then, stored, and queued."""
+        given = dict(params or {})
+        with self._lock:
+            row = self._row(name, if_match)
+            pending = self._pending(name)
+            step = _step(action, given)
+            state = row["desired"] if pending and row["state"] != "failed" else row["state"]
+            if "delete" in pending:
+                raise Problem("invalid-transition", f"query {name!r} is being removed", state="dropped", allowed=[])
+            lifecycle.check(name, state, step)
+            if action in ("activate", "run"):
+                given = {"stop": parse_stop(given.get("stop"), "body").to_json()}
+            desired = DESIRED.get(action) or {"uninstall": "compiled", "deactivate": "installed"}.get(step, "dropped")
+            with self._store.begin() as connection:
+                changed = {"desired": desired, "version": queries.c.version + 1}
+                connection.execute(queries.update().where(queries.c.name == name).values(**changed))
+                operation = self.operations.record(connection, name, action, given)
+        self.operations.enqueue(operation)
+        return operation
+
+    def view(self, name: str) -> dict[str, Any]:
+        """A query as people see it."""
+        return self._view(self._row(name))
+
+    def page(
+        self, limit: int, after: str | None, state: str | None = None, prefix: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Queries by name, from the one after ``after`` on."""
+        wanted = sa.select(queries).order_by(queries.c.name).limit(limit)
+        if after is not None:
+            wanted = wanted.where(queries.c.name > after)
+        if state is not None:
+            wanted = wanted.where(queries.c.state == state)
+        if prefix is not None:
+            wanted = wanted.where(queries.c.name.startswith(prefix, autoescape=True))
+        return [self._view(row) for row in self._store.rows(wanted)]
+
+    def events(self, name: str, limit: int) -> list[dict[str, Any]]:
+        """State changes of a query, the newest first."""
+        self._row(name)
+        wanted = sa.select(events).where(events.c.query == name).order_by(events.c.id.desc()).limit(limit)
+        return self._store.rows(wanted)
+
+    def flow(self, name: str) -> DataFlow:
+        """The data flow of a query."""
+        return self._specification(self._row(name)).flow
+
+    def plan(self, name: str) -> dict[str, Any]:
+        """The compiled plan of a query, without the code of its functions."""
+        row = self._row(name)
+        if row["plan"] is None:
+            raise Problem("not-found", f"query {name!r} has not been compiled")
+        shown: dict[str, Any] = _without_code(row["plan"])
+        return shown
+
+    def plans(self, limit: int, after: str | None) -> list[tuple[str, dict[str, Any]]]:
+        """Names and plans of compiled queries, by name."""
+        wanted = sa.select(queries.c.name, queries.c.plan).order_by(queries.c.name).limit(limit)
+        wanted = wanted.where(queries.c.name > (after or ""), queries.c.state != "specified")
+        return [(row["name"], row["plan"]) for row in self._store.rows(wanted) if row["plan"]]
+
+    def compiled(self, name: str) -> Plan:
+        """The plan of a query, as it is or would be compiled."""
+        row = self._row(name)
+        return Plan.from_json(row["plan"]) if row["plan"] else self._compiled(self._specification(row))
+
+    def statistics(self, name: str) -> dict[str, Any]:
+        """The latest statistics of each site of a query."""
+        self._row(name)
+        query = self.grid.queries.get(name)
+        return query.statistics() if query is not None and query.plan is not None else {}
+
+    def metrics(self) -> Iterator[Sample]:
+        """Figures of all queries, for Prometheus."""
+        rows = self._store.rows(sa.select(queries.c.name, queries.c.state, queries.c.since_s))
+        yield from totals_of(row["state"] for row in rows)
+        live = dict(self._grid.queries) if self._grid is not None else {}
+        for row in chosen(rows):
+            query = live.get(row["name"])
+            told = query.statistics() if query is not None else {}
+            yield from samples_of({**row, "restarts": query.restarts if query is not None else {}}, told)
+
+    def sites(self) -> Iterator[dict[str, Any]]:
+        """All sites that are at work: where they are and how busy."""
+        for name, query in list(self.grid.queries.items()):
+            if query.plan is None or query.state not in ("installed", "active", "stopping"):
+                continue
+            told = query.statistics()
+            for site in query.plan.sites:
+                where = self.grid.whereabouts(query.node(site))
+                yield {
+                    "query": name,
+                    "site": site.id,
+                    "role": site.role,
+                    "host": site.host,
+                    "functions": [operator.function["name"] for operator in site.operators],
+                    "utilization": told.get(site.id, {}).get("utilization", 0.0),
+                    **where,
+                }
+
+    def result_log(self, name: str, stream: str | None) -> ResultLog:
+        """What is kept of a result stream; it is there from the moment the query is submitted."""
+        row = self._row(name)
+        specification = self._specification(row)
+        if not specification.kept:
+            raise Problem("not-found", f"query {name!r} keeps no results here: its result streams go elsewhere")
+        wanted = stream or specification.kept[0]
+        if wanted not in specification.kept:
+            known = ", ".join(specification.kept)
+            raise Problem("not-found", f"query {name!r} keeps no result stream {wanted!r}; kept: {known}")
+        with self._lock:
+            if (name, wanted) in self._logs:
+                return self._logs[name, wanted]
+        return self._log(name, wanted, self.compiled(name).stream(wanted).type)
+
+    def registered(self, kind: str, name: str) -> Mapping[str, Any]:
+        """The document of a registered source or sink."""
+        found = self._store.row(sa.select(streams.c.document).where(streams.c.kind == kind, streams.c.name == name))
+        if found is None:
+            raise FlowError(kind, f"there is no registered {kind} {name!r:.80}")
+        document: Mapping[str, Any] = found["document"]
+        return document
+
+    def uses(self, text: str) -> str | None:
+        """Name of a query whose specification names this function, stream or type."""
+        for row in self._store.rows(sa.select(queries.c.name, queries.c.specification)):
+            if _names(row["specification"], text):
+                return str(row["name"])
+        return None
+
+    # -- carrying out ---------------------------------------------------------------------------------------------
+
+    def _carry_out(self, operation: Mapping[str, Any]) -> None:
+        name, action = operation["query"], operation["action"]
+        if action == "delete":
+            self._delete(name)
+            return
+        if action == "trial":
+            self.trials.carry_out(name)
+            return
+        row = self._row(name)
+        query = self._live(row)
+        if action in ("activate", "run") or operation.get("resumed"):
+            self._activating[name] = operation["id"]
+        if operation.get("resumed"):
+            self._bring_back(query, row)
+        elif action == "compile":
+            query.compile()
+        elif action == "install":
+            self._install(query)
+        elif action in ("activate", "run"):
+            if query.state != "installed":
+                self._install(query)
+            self._activate(query, Stop(**operation["params"].get("stop") or {}))
+        elif operation["params"].get("mode") == "immediate":
+            if query.state != "compiled":
+                query.uninstall()
+        else:
+            query.deactivate()
+            query.wait()
+        self._settle()
+
+    def _bring_back(self, query: ContinuousQuery, row: Mapping[str, Any]) -> None:
+        """To the desired state, as if the coordinator had never been away."""
+        desired = row["desired"]
+        if desired == "compiled" and query.state == "specified":
+            query.compile()
+        if desired in ("installed", "active") and query.state in ("specified", "compiled", "failed"):
+            self._install(query)
+        if desired == "active" and query.state == "installed":
+            run = row["run"] or {}
+            stop = Stop(**run.get("stop") or self._specification(row).stop.to_json())
+            if run.get("running") and stop.count is not None:
+                query.activate(upto=run["base"] + stop.count)
+            elif run.get("running") and stop.time_s is not None:
+                query.activate(time_s=max(stop.time_s - (time.time() - run["started_s"]), 0.001))
+            else:
+                self._activate(query, stop)
+        self._settle()
+
+    def _install(self, query: ContinuousQuery) -> None:
+        if query.state in ("specified", "failed"):
+            query.compile()
+        plan = query.plan
+        assert plan is not None
+        row = self._row(query.id)
+        replayable = {
+            stream.name: interfaces.get(stream.interface or "")(stream.type, stream.options).replayable
+            for stream in plan.streams
+            if stream.kind == "source"
+        }
+        kept = [stream for stream in plan.streams if stream.interface == KEPT]
+        logs = {stream.name: self._log(query.id, stream.name, stream.type) for stream in kept}
+        read = (row["run"] or {}).get("positions", {})
+        found = resumption(plan, replayable, read, {name: log.last_ordinal for name, log in logs.items()})
+        for log in logs.values():
+            if found.exact:
+                log.resume()
+        query.install(found.positions)
+
+    def _activate(self, query: ContinuousQuery, stop: Stop) -> None:
+        if not (stop.count or stop.time_s):
+            stop = self._specification(self._row(query.id)).stop
+        positions = query.positions()
+        read = {**positions, **((self._row(query.id)["run"] or {}).get("positions", {}))}
+        base = max([0, *positions.values(), *read.values()])
+        run = {"stop": stop.to_json(), "started_s": time.time(), "base": base, "positions": read, "running": True}
+        self._update(query.id, run=run)
+        query.activate(time_s=stop.time_s, upto=None if stop.count is None else base + stop.count)
+
+    def _delete(self, name: str) -> None:
+        query = self.grid.queries.get(name)
+        if query is not None:
+            query.drop()
+        self._settle()
+        with self._lock:
+            self._forget(name)
+            with self._store.begin() as connection:
+                connection.execute(queries.delete().where(queries.c.name == name))
+                connection.execute(events.delete().where(events.c.query == name))
+
+    def _forget(self, name: str) -> None:
+        """Let go of what lives here of a query, and of what was kept of its results."""
+        query = self.grid.queries.get(name)
+        if query is not None:
+            query.drop()
+        self._settle()
+        self._specifications.pop(name, None)
+        self._ran.pop(name, None)
+        for key in [key for key in self._logs if key[0] == name]:
+            self._logs.pop(key).remove()
+        shutil.rmtree(self.settings.home / "results" / name, ignore_errors=True)
+
+    def _live(self, row: Mapping[str, Any]) -> ContinuousQuery:
+        """The query on the grid; made of what is stored, if it is not there yet."""
+        with self._lock:
+            query = self.grid.queries.get(row["name"])
+            if query is not None:
+                return query
+            wanted = self._specification(row)
+            made = self.grid.cq(
+                wanted.flow,
+                wanted.inputs,
+                [
+                    _kept(stream, lambda kind, name=stream.name: self._log(wanted.name, name, kind))
+                    for stream in wanted.outputs
+                ],
+                wanted.name,
+                wanted.schedule,
+                wanted.flush_s,
+                wanted.placement,
+            )
+            if row["plan"]:
+                made.adopt(Plan.from_json(row["plan"]))
+            return made
+
+    def _log(self, name: str, stream: str, stream_type: Any) -> ResultLog:
+        with self._lock:
+            if (name, stream) not in self._logs:
+                path = self.settings.home / "results" / name / stream
+                self._logs[name, stream] = ResultLog(path, stream_type, keep_bytes=self.settings.result_bytes)
+            return self._logs[name, stream]
+
+    # -- states -------------------------------------------------------------------------------------------------------
+
+    def _on_change(self, query: ContinuousQuery) -> None:
+        """A query's state has changed. Called by any thread, must not block."""
+        if not self._closing and query.state not in ("specified", "dropped"):
+            self._changes.put((query, query.state, query.since_s, query.error))
+
+    def _record_changes(self) -> None:
+        while (change := self._changes.get()) is not None:
+            if isinstance(change[0], threading.Event):
+                change[0].set()
+                continue
+            try:
+                self._record(*change)
+            except Exception:
+                _log.exception("a state change could not be stored", extra={"query": change[0].id, "state": change[1]})
+
+    def _record(self, query: ContinuousQuery, state: str, since_s: float, error: Exception | None) -> None:
+        name = query.id
+        ran, self._ran[name] = self._ran.get(name, False), state in ("active", "stopping")
+        values: dict[str, Any] = {"state": state, "since_s": since_s}
+        values["error"] = document(problem_of(error), f"/v1/queries/{name}") if error is not None else None
+        if state == "compiled" and query.plan is not None:
+            values["plan"] = query.plan.to_json()
+        row = self._store.row(
+            sa.select(queries.c.run, queries.c.desired, queries.c.state).where(queries.c.name == name)
+        )
+        if row is None:
+            return
+        if ran and not self._ran[name]:
+            values["run"] = {**(row["run"] or {}), "positions": query.positions(), "running": False}
+            others = [one for one in self.operations.unfinished(name) if one["id"] != self._activating.get(name)]
+            if state == "installed" and row["desired"] == "active" and not others:
+                values["desired"] = "installed"
+        changed = _event(name, state, str(error) if error else None) if state != row["state"] else None
+        self._update(name, changed, **values)
+        _log.info("state changed", extra={"query": name, "state": state, "reason": str(error) if error else None})
+
+    def _settle(self) -> None:
+        """Wait until all state changes so far are stored."""
+        if self._recorder.is_alive() and threading.current_thread() is not self._recorder:
+            stored = threading.Event()
+            self._changes.put((stored,))
+            stored.wait(60)
+
+    def _write(self, name: str, state: str, detail: str) -> None:
+        self._update(name, _event(name, state, detail), state=state, since_s=time.time())
+
+    def _update(self, name: str, event: sa.Insert | None = None, **values: Any) -> None:
+        with self._store.begin() as connection:
+            changed = queries.update().where(queries.c.name == name)
+            connection.execute(changed.values(**values, version=queries.c.version + 1))
+            if event is not None:
+                connection.execute(event)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _checked(self, given: Any, role: str) -> QuerySpecification:
+        if isinstance(given, Mapping):
+            check_specification(given, cast(Role, role))
+        specification = parse(given, self.registered)
+        if len(specification.flow.vertices) > self.settings.limits.vertices:
+            limit = self.settings.limits.vertices
+            raise FlowError("flow", f"has {len(specification.flow.vertices)} vertices; at most {limit} are allowed")
+        self._compiled(specification)
+        return specification
+
+    def _compiled(self, specification: QuerySpecification) -> Plan:
+        policy = placement_policy(specification.placement or self.settings.placement)
+        outputs = [_kept(stream, lambda _: None).spec() for stream in specification.outputs]
+        inputs = [stream.spec() for stream in specification.inputs]
+        return compile_flow(specification.name, specification.flow, inputs, outputs, policy)
+
+    def _specification(self, row: Mapping[str, Any]) -> QuerySpecification:
+        with self._lock:
+            if row["name"] not in self._specifications:
+                self._specifications[row["name"]] = parse(row["specification"], self.registered)
+            return self._specifications[row["name"]]
+
+    def _row(self, name: str, if_match: str | None = None) -> dict[str, Any]:
+        row = self._store.row(sa.select(queries).where(queries.c.name == name))
+        if row is None:
+            raise Problem("not-found", f"there is no query {name!r:.80}")
+        if if_match is not None and if_match not in ("*", etag(row["version"])):
+            raise Problem(
+                "precondition-failed", f"query {name!r} has changed: it is {etag(row['version'])}, not {if_match:.60}"
+            )
+        return row
+
+    def _pending(self, name: str) -> set[str]:
+        return {one["action"] for one in self.operations.unfinished(name)}
+
+    def _view(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        here = f"/v1/queries/{row['name']}"
+        return {
+            "name": row["name"],
+            "specification": row["specification"],
+            "desired": row["desired"],
+            "state": row["state"],
+            "since": row["since_s"],
+            "error": row["error"],
+            "created": row["created_s"],
+            "version": row["version"],
+            "allowed": [action for action in lifecycle.allowed(row["state"]) if action != "uninstall"],
+            "links": {
+                "self": here,
+                **{part: f"{here}/{part}" for part in ("graph", "plan", "statistics", "results", "events")},
+            },
+        }
+
+
+def etag(version: int) -> str:
+    """The entity tag of a version of a query."""
+    return f'"{version}"'
+
+
+def _step(action: str, params: Mapping[str, Any]) -> lifecycle.Action:
+    """The step of the life cycle that an action of the REST face is."""
+    if action == "deactivate" and params.get("mode") == "immediate":
+        return "uninstall"
+    return "drop" if action == "delete" else cast(lifecycle.Action, action)
+
+
+def _kept(stream: Any, opener: Any) -> Any:
+    """A result stream with the log it is kept in, if it is one that is kept."""
+    return (
+        type(stream)(stream.name, stream.interface, stream.type, {"log": opener, "resume": False})
+        if stream.interface == KEPT
+        else stream
+    )
+
+
+def _event(name: str, state: str, detail: str | None) -> sa.Insert:
+    return events.insert().values(query=name, at_s=time.time(), state=state, detail=detail)
+
+
+def _without_code(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: "…" if key == "code" else _without_code(item) for key, item in value.items()}
+    return [_without_code(item) for item in value] if isinstance(value, list) else value
+
+
+def _names(value: Any, text: str) -> bool:
+    if isinstance(value, Mapping):
+        return any(_names(item, text) for item in value.values())
+    if isinstance(value, list):
+        return any(_names(item, text) for item in value)
+    return bool(value == text)
+
+
+def _claim(home: Path) -> Any:
+    """Only one coordinator may use a folder at a time."""
+    home.mkdir(parents=True, exist_ok=True)
+    file = (home / "lock").open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        holder = file.read().strip() or "?"
+        file.close()
+        raise ResourceError(
+            f"another coordinator (process {holder}) uses {home}: stop it, or choose another --home"
+        ) from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file

@@ -1,0 +1,39 @@
+"""What routes get at: the services behind the application, made in `api.wiring`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, cast
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+if TYPE_CHECKING:
+    from api.auth import Tokens
+    from api.bundles import Bundles
+    from api.coordinator import Coordinator
+    from api.operations import Operations
+    from api.settings import ServiceSettings
+    from api.store import Store
+    from api.trials import Trials
+
+
+@dataclass
+class Services:
+    """Everything that requests are served with. One per application."""
+
+    settings: ServiceSettings
+    store: Store
+    tokens: Tokens
+    bundles: Bundles
+    coordinator: Coordinator
+    operations: Operations
+    trials: Trials
+
+
+def services_of(connection: HTTPConnection) -> Services:
+    """The services of the application that got this request."""
+    return cast(Services, connection.app.state.services)
+
+
+WithServices = Annotated[Services, Depends(services_of)]

@@ -1,0 +1,167 @@
+"""Operations: actions that take time. Each is stored before it is answered, and carried out in order, query by query.
+
+A coordinator that was killed finds the operations it had promised and carries them out after its restart.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import sqlalchemy as sa
+
+from api import errors
+from api.store import Store, operations
+from gsdm_grid.ids import IdFactory
+
+_log = logging.getLogger("gsdm.operations")
+KEPT = 10_000
+"""Finished operations that are kept to be looked at."""
+
+Carrier = Callable[[Mapping[str, Any]], None]
+
+
+class Operations:
+    """Queues operations and carries them out, one at a time for each query. Thread-safe."""
+
+    def __init__(self, store: Store, carry_out: Carrier, workers: int = 8) -> None:
+        self._store = store
+        self._carry_out = carry_out
+        self._ids = IdFactory()
+        self._waiting: dict[str, deque[tuple[dict[str, Any], contextvars.Context]]] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+        self._workers = ThreadPoolExecutor(workers, thread_name_prefix="gsdm-operation")
+
+    def record(
+        self, connection: sa.Connection, query: str, action: str, params: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Store a new operation as part of a transaction; `enqueue` it when that is committed."""
+        made = {
+            "id": self._ids.new("op"),
+            "query": query,
+            "action": action,
+            "params": dict(params or {}),
+            "status": "pending",
+            "error": None,
+            "created_s": time.time(),
+            "finished_s": None,
+        }
+        connection.execute(operations.insert().values(**made))
+        return made
+
+    def enqueue(self, operation: dict[str, Any]) -> None:
+        """Carry it out as soon as those before it of the same query are done; removing a query does not wait."""
+        entry = (operation, contextvars.copy_context())
+        with self._lock:
+            if self._closed:
+                return
+            if operation["action"] == "delete":
+                self._workers.submit(self._perform, *entry)
+                return
+            queue = self._waiting.setdefault(operation["query"], deque())
+            queue.append(entry)
+            if len(queue) == 1:
+                self._workers.submit(self._work, operation["query"])
+
+    def unfinished(self, query: str | None = None) -> list[dict[str, Any]]:
+        """Operations that were promised and are not done, in the order in which they were."""
+        wanted = sa.select(operations).where(operations.c.status.in_(("pending", "running")))
+        if query is not None:
+            wanted = wanted.where(operations.c.query == query)
+        return self._store.rows(wanted.order_by(operations.c.created_s))
+
+    def finish(self, operation_id: str, error: Mapping[str, Any] | None = None) -> None:
+        """Store the outcome."""
+        with self._store.begin() as connection:
+            connection.execute(
+                operations.update()
+                .where(operations.c.id == operation_id)
+                .values(status="failed" if error else "succeeded", error=error, finished_s=time.time())
+            )
+
+    def forget_old(self) -> None:
+        """Remove what finished long ago."""
+        newest = sa.select(operations.c.id).order_by(operations.c.created_s.desc()).limit(KEPT)
+        with self._store.begin() as connection:
+            connection.execute(
+                operations.delete().where(operations.c.finished_s.is_not(None), operations.c.id.not_in(newest))
+            )
+
+    def stop(self) -> None:
+        """Begin nothing more; what is not done is carried out after the next start."""
+        with self._lock:
+            self._closed = True
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def view(self, operation_id: str) -> dict[str, Any]:
+        """One operation as people see it."""
+        row = self._store.row(sa.select(operations).where(operations.c.id == operation_id))
+        if row is None:
+            raise errors.Problem("not-found", f"there is no operation {operation_id!r:.60}")
+        return as_document(row)
+
+    def page(
+        self, limit: int, before_s: float | None, query: str | None = None, status: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Operations, the newest first, from before a time on."""
+        wanted = sa.select(operations).order_by(operations.c.created_s.desc()).limit(limit)
+        if before_s is not None:
+            wanted = wanted.where(operations.c.created_s < before_s)
+        if query is not None:
+            wanted = wanted.where(operations.c.query == query)
+        if status is not None:
+            wanted = wanted.where(operations.c.status == status)
+        return [as_document(row) for row in self._store.rows(wanted)]
+
+    def close(self) -> None:
+        """Stop, and wait for what is under way."""
+        self.stop()
+        self._workers.shutdown(wait=True)
+
+    def _work(self, query: str) -> None:
+        while True:
+            with self._lock:
+                entry = self._waiting[query][0]
+            self._perform(*entry)
+            with self._lock:
+                self._waiting[query].popleft()
+                if not self._waiting[query] or self._closed:
+                    del self._waiting[query]
+                    return
+
+    def _perform(self, operation: dict[str, Any], context: contextvars.Context) -> None:
+        context.run(self._carry, operation)
+
+    def _carry(self, operation: dict[str, Any]) -> None:
+        described = {"operation": operation["id"], "query": operation["query"], "action": operation["action"]}
+        try:
+            with self._store.begin() as connection:
+                connection.execute(
+                    operations.update().where(operations.c.id == operation["id"]).values(status="running")
+                )
+            self._carry_out(operation)
+        except Exception as error:
+            if self._closed:
+                return
+            problem = errors.problem_of(error)
+            if problem.kind == "internal":
+                _log.error("operation failed unexpectedly", exc_info=error, extra=described)
+            else:
+                _log.info("operation failed", extra={**described, "reason": str(error)})
+            self.finish(operation["id"], errors.document(problem, f"/v1/queries/{operation['query']}"))
+        else:
+            _log.info("operation succeeded", extra=described)
+            self.finish(operation["id"])
+
+
+def as_document(row: Mapping[str, Any]) -> dict[str, Any]:
+    """An operation as people see it."""
+    named = {key: row[key] for key in ("id", "query", "action", "params", "status", "error")}
+    return {**named, "created": row["created_s"], "finished": row["finished_s"]}

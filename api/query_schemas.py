@@ -1,0 +1,152 @@
+"""Documents about queries, as OpenAPI describes them. The specification itself is checked by the coordination room."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+QueryState = Literal["specified", "compiled", "installed", "active", "stopping", "failed"]
+OperationStatus = Literal["pending", "running", "succeeded", "failed"]
+EXAMPLE: dict[str, Any] = {
+    "name": "fft3",
+    "inputs": [{"type": "Radio", "interface": "synthetic_radio", "options": {"window": 1024, "rate": 200}}],
+    "flow": {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]},
+    "stop": {"count": 1000},
+}
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem document; kinds of problems add members of their own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(examples=["urn:gsdm:problem:invalid-transition"])
+    title: str
+    status: int
+    detail: str
+    instance: str | None = None
+    request_id: str | None = None
+
+
+class QueryDocument(BaseModel):
+    """A query: its specification, desired and actual state."""
+
+    name: str
+    specification: dict[str, Any]
+    desired: str
+    state: QueryState
+    since: float = Field(description="When the state was reached, in seconds since 1970.")
+    error: Problem | None = Field(description="Why it failed.")
+    created: float
+    version: int
+    allowed: list[str] = Field(description="Actions that the state allows.")
+    links: dict[str, str]
+
+
+class QueryPage(BaseModel):
+    """Some queries, by name; ``next`` is the cursor of the following page."""
+
+    items: list[QueryDocument]
+    next: str | None
+
+
+class OperationDocument(BaseModel):
+    """An action that takes time."""
+
+    id: str
+    query: str
+    action: str
+    params: dict[str, Any]
+    status: OperationStatus
+    error: Problem | None
+    created: float
+    finished: float | None
+
+
+class OperationPage(BaseModel):
+    """Some operations, the newest first."""
+
+    items: list[OperationDocument]
+    next: str | None
+
+
+class StopDocument(BaseModel):
+    """Stop condition of a run: a count of windows of each input stream, or seconds; neither: until stopped."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    count: int | None = Field(None, ge=1, lt=2**62)
+    time_s: float | None = Field(None, ge=0.001, le=1e9, allow_inf_nan=False)
+
+
+class EventDocument(BaseModel):
+    """A state that a query has reached."""
+
+    at: float
+    state: str
+    detail: str | None
+
+
+class EventPage(BaseModel):
+    """State changes, the newest first."""
+
+    items: list[EventDocument]
+
+
+class SiteDocument(BaseModel):
+    """A site at work."""
+
+    query: str
+    site: str
+    role: str
+    host: str
+    functions: list[str]
+    utilization: float
+    machine: str | None = None
+    pid: int | None = None
+
+
+class SitePage(BaseModel):
+    """Sites at work."""
+
+    items: list[SiteDocument]
+
+
+class PlanPage(BaseModel):
+    """Names of the queries that have a compiled plan, with the number of sites by kind of host."""
+
+    items: list[dict[str, Any]]
+    next: str | None
+
+
+_STREAM = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "type": {"anyOf": [{"type": "string"}, {"type": "object"}]},
+        "interface": {"type": "string"},
+        "options": {"type": "object"},
+    },
+}
+SPECIFICATION: dict[str, Any] = {
+    "type": "object",
+    "required": ["name", "inputs"],
+    "properties": {
+        "name": {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_.-]{0,62}$"},
+        "inputs": {"type": "array", "minItems": 1, "items": {"anyOf": [{"type": "string"}, _STREAM]}},
+        "flow": {"description": "A template call, nested as deep as wanted, or a function's name."},
+        "function": {"type": "string", "description": "A single function, instead of a flow."},
+        "params": {"description": "Parameters of the function."},
+        "plan": {"description": "central, auto, or {strategy, degree}: how the function is parallelized."},
+        "outputs": {"type": "array", "items": {"anyOf": [{"type": "string"}, _STREAM]}},
+        "stop": {"$ref": "#/components/schemas/StopDocument"},
+        "overload": {"enum": ["block", "drop_oldest", "sample"]},
+        "placement": {"enum": ["grid", "ray", "spark", "threads"]},
+        "schedule": {"type": "object"},
+        "flush_s": {"type": "number", "minimum": 0, "maximum": 60},
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+    "additionalProperties": False,
+}
+"""For OpenAPI; `gsdm_grid.coordination.specification` is what checks."""

@@ -1,0 +1,117 @@
+"""Functions, and the bundles of code that bring them, over REST."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from anyio import to_thread
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from api.archives import MEDIA_TYPES, PYTHON, ZIP
+from api.auth import Admin, Viewer
+from api.bundles import NAME as BUNDLE_NAME
+from api.dependencies import WithServices
+from api.documents import media_type_of
+from api.errors import Problem, responses
+from api.paging import Cursor, Limit, page
+from api.schemas import (
+    FUNCTION_NAME,
+    BundleDocument,
+    BundlePage,
+    BundleVersions,
+    FunctionDocument,
+    FunctionPage,
+)
+from gsdm_grid.errors import GsdmError
+from gsdm_grid.functions import functions
+from gsdm_grid.functions.sqf import Kind
+
+COMMON = ("unauthorized", "forbidden", "invalid-request")
+router = APIRouter(prefix="/v1", tags=["functions"])
+FunctionName = Annotated[str, Path(pattern=FUNCTION_NAME)]
+BundleName = Annotated[str, Path(pattern=BUNDLE_NAME)]
+UPLOAD: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "One Python module, or a zip archive of a pure Python package.",
+        "content": {
+            PYTHON: {"schema": {"type": "string"}},
+            ZIP: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+
+
+@router.get("/functions", responses=responses(*COMMON))
+def list_functions(
+    _token: Viewer,
+    kind: Annotated[Kind | None, Query(description="Only functions of this kind.")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> FunctionPage:
+    """Functions by name, with their signatures and valid parallel strategies."""
+    shown = [found for name in functions.names() if (found := _found(name)) is not None]
+    wanted = [one for one in shown if kind is None or one.kind == kind]
+    return FunctionPage(**page(wanted, lambda one: one.name, limit, cursor))
+
+
+@router.get("/functions/{name}", responses=responses(*COMMON, "not-found"))
+def get_function(name: FunctionName, _token: Viewer) -> FunctionDocument:
+    """One function."""
+    found = _found(name) if name in functions.names() else None
+    if found is None:
+        raise Problem("not-found", f"there is no function {name!r}")
+    return found
+
+
+def _found(name: str) -> FunctionDocument | None:
+    """A function by name; None if it is an installed package's that does not work."""
+    try:
+        function = functions.get(name)
+    except GsdmError:
+        return None
+    origin = {key: function.metadata.get(key) for key in ("bundle", "version")}
+    return FunctionDocument.model_validate({**function.describe(), "name": name, **origin})
+
+
+@router.get("/bundles", tags=["bundles"], responses=responses(*COMMON))
+def list_bundles(services: WithServices, _token: Viewer, limit: Limit = 100, cursor: Cursor = None) -> BundlePage:
+    """The latest version of each bundle."""
+    return BundlePage(**page(services.bundles.list(), lambda one: str(one["name"]), limit, cursor))
+
+
+@router.put(
+    "/bundles/{name}",
+    tags=["bundles"],
+    status_code=201,
+    openapi_extra=UPLOAD,
+    responses={
+        **responses(*COMMON, "too-large", "unsupported-media-type"),
+        **responses("function-failed", "invalid-request"),
+        200: {"model": BundleDocument, "description": "The latest version has this content already"},
+    },
+)
+async def upload_bundle(
+    name: BundleName, request: Request, response: Response, services: WithServices, token: Admin
+) -> BundleDocument:
+    """Upload function code as the next version of a bundle."""
+    media_type = media_type_of(request, MEDIA_TYPES)
+    content = await request.body()
+    made, new = await to_thread.run_sync(services.bundles.upload, name, media_type, content, token.id)
+    response.status_code = 201 if new else 200
+    response.headers["Location"] = f"/v1/bundles/{name}"
+    return BundleDocument.model_validate(made)
+
+
+@router.get("/bundles/{name}", tags=["bundles"], responses=responses(*COMMON, "not-found"))
+def get_bundle(name: BundleName, services: WithServices, _token: Viewer) -> BundleVersions:
+    """A bundle with its versions."""
+    return BundleVersions.model_validate(services.bundles.get(name))
+
+
+@router.delete(
+    "/bundles/{name}", tags=["bundles"], status_code=204, responses=responses(*COMMON, "not-found", "in-use")
+)
+def remove_bundle(name: BundleName, services: WithServices, _token: Admin) -> None:
+    """Remove a bundle that no query uses."""
+    services.bundles.remove(name)

@@ -1,0 +1,90 @@
+"""Operations, plans, sites and resources over REST: what is going on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.params import Depends as Dependency
+
+from api.auth import require
+from api.dependencies import WithServices
+from api.errors import Problem, responses
+from api.query_schemas import OperationDocument, OperationPage, OperationStatus, PlanPage, SitePage
+
+COMMON = ("unauthorized", "forbidden", "invalid-request", "not-ready")
+VIEWER: list[Dependency] = [Depends(require("viewer"))]
+router = APIRouter(prefix="/v1", dependencies=VIEWER)
+Limit = Annotated[int, Query(ge=1, le=500, description="Items per page.")]
+Cursor = Annotated[str | None, Query(max_length=64, description="From the page before.")]
+Name = Annotated[str | None, Query(max_length=64, description="Only of this query.")]
+
+
+def time_of(cursor: str | None) -> float | None:
+    """The time in a cursor of a list that begins with the newest."""
+    try:
+        return None if cursor is None else float.fromhex(cursor)
+    except (ValueError, OverflowError):
+        raise Problem("invalid-request", "cursor: is not one that a page gave") from None
+
+
+@router.get("/operations", tags=["operations"], responses=responses(*COMMON))
+def list_operations(
+    services: WithServices,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    query: Name = None,
+    status: OperationStatus | None = None,
+) -> OperationPage:
+    """Operations, the newest first."""
+    found = services.operations.page(limit + 1, time_of(cursor), query, status)
+    more = float(found[limit - 1]["created"]).hex() if len(found) > limit else None
+    return OperationPage.model_validate({"items": found[:limit], "next": more})
+
+
+@router.get("/operations/{operation}", tags=["operations"], responses=responses(*COMMON, "not-found"))
+def get_operation(operation: str, services: WithServices) -> OperationDocument:
+    """One operation: what became of it."""
+    return OperationDocument.model_validate(services.operations.view(operation))
+
+
+@router.get("/plans", tags=["queries"], responses=responses(*COMMON))
+def list_plans(services: WithServices, limit: Limit = 100, cursor: Cursor = None) -> PlanPage:
+    """Queries with a compiled plan: the number of sites by kind of host."""
+    found = services.coordinator.plans(limit + 1, cursor)
+    items = [
+        {"query": name, "sites": len(plan["sites"]), "hosts": Counter(site["host"] for site in plan["sites"])}
+        for name, plan in found[:limit]
+    ]
+    return PlanPage(items=items, next=found[limit - 1][0] if len(found) > limit else None)
+
+
+@router.get("/plans/{name}", tags=["queries"], responses=responses(*COMMON, "not-found"))
+def get_plan(name: str, services: WithServices) -> dict[str, Any]:
+    """The compiled plan of a query."""
+    return services.coordinator.plan(name)
+
+
+@router.get("/sites", tags=["resources"], responses=responses(*COMMON))
+def list_sites(
+    services: WithServices,
+    query: Name = None,
+    sort: Literal["utilization", "query"] = "query",
+    limit: Limit = 100,
+) -> SitePage:
+    """Which queries run where, and which sites are the busiest."""
+    found = [site for site in services.coordinator.sites() if query is None or site["query"] == query]
+    if sort == "utilization":
+        found.sort(key=lambda site: -site["utilization"])
+    return SitePage.model_validate({"items": found[:limit]})
+
+
+@router.get("/resources", tags=["resources"], responses=responses(*COMMON))
+def get_resources(services: WithServices) -> dict[str, Any]:
+    """What each kind of host has, and how many sites run on it."""
+    used = Counter(site["host"] for site in services.coordinator.sites())
+    return {
+        kind: {**found, "sites": used[kind] + (used["local"] if kind == "thread" else 0)}
+        for kind, found in services.coordinator.grid.inventory().items()
+    }

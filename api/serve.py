@@ -1,0 +1,95 @@
+"""Serving the coordinator until it is told to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from api import logs
+from api.settings import ServiceSettings
+from gsdm_grid.errors import QueryError, ResourceError
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def serve(settings: ServiceSettings, log_level: str = "INFO") -> None:
+    """Serve until SIGINT or SIGTERM. Port 0 takes a free one; ``server.json`` in the home folder says which."""
+    import uvicorn
+
+    from api.wiring import make_app
+
+    _check_tls(settings)
+    logs.configure(log_level)
+    listener = _listen(settings)
+    settings = replace(settings, port=listener.getsockname()[1])
+    app = make_app(settings)
+    _announce(settings, app.state.services.tokens.first_start(settings.home))
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        ssl_certfile=str(settings.tls_certificate) if settings.tls_certificate else None,
+        ssl_keyfile=str(settings.tls_key) if settings.tls_key else None,
+        timeout_graceful_shutdown=5,
+        ws_max_size=1 << 20,
+        server_header=False,
+    )
+    for number in (signal.SIGINT, signal.SIGTERM):  # raised once more by the server when it has ended
+        signal.signal(number, lambda *_: None)
+
+    class Server(uvicorn.Server):
+        """Lets the readers of result streams go before it waits for what is being served."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            if hasattr(app.state, "result_streams"):
+                app.state.result_streams.close()
+            await super().shutdown(sockets)
+
+    try:
+        Server(config).run(sockets=[listener])
+    finally:
+        listener.close()
+        _server_file(settings).unlink(missing_ok=True)
+
+
+def _check_tls(settings: ServiceSettings) -> None:
+    if (settings.tls_certificate is None) != (settings.tls_key is None):
+        raise QueryError("TLS needs both a certificate and its key")
+    for path in (settings.tls_certificate, settings.tls_key):
+        if path is not None and not path.is_file():
+            raise QueryError(f"there is no file {path}")
+    if settings.host not in LOOPBACK and settings.tls_certificate is None:
+        print(
+            f"warning: serving on {settings.host} without TLS: tokens and data can be read on the way", file=sys.stderr
+        )
+
+
+def _listen(settings: ServiceSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+        listener.listen(512)
+    except OSError as error:
+        listener.close()
+        raise ResourceError(
+            f"cannot listen on {settings.host}:{settings.port} ({error.strerror}): choose another with --port"
+        ) from None
+    return listener
+
+
+def _server_file(settings: ServiceSettings) -> Path:
+    return settings.home / "server.json"
+
+
+def _announce(settings: ServiceSettings, token: str | None) -> None:
+    _server_file(settings).write_text(json.dumps({"url": settings.url, "pid": os.getpid()}))
+    print(f"GSDM-grid coordinator at {settings.url}  (documentation: {settings.url}/docs)", flush=True)
+    if token is not None:
+        print(f"admin token, shown once (also in {settings.home / 'admin.token'}): {token}", flush=True)

@@ -1,0 +1,65 @@
+"""Settings of a coordinator service: where it listens, what it keeps where, and what it allows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gsdm_grid.config import Settings
+
+DEFAULT_PORT = 8642
+
+
+def default_home() -> Path:
+    """Where a coordinator keeps its things unless told otherwise: ``$GSDM_HOME``, else ``~/.gsdm``."""
+    return Path(os.environ.get("GSDM_HOME") or Path.home() / ".gsdm")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one token, or one request, may ask for. Immutable."""
+
+    body_bytes: int = 1 << 20
+    """Largest request body; uploads of function code have their own limit."""
+    bundle_bytes: int = 16 << 20
+    """Largest upload of function code."""
+    queries_per_token: int = 1000
+    """Queries that one token may have stored at a time."""
+    result_streams: int = 256
+    """Result streams (SSE, WebSocket, Arrow) open at a time, over all tokens."""
+    vertices: int = 4096
+    """Vertices of one query's data flow."""
+    depth: int = 32
+    """Nesting of one specification."""
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """Settings of one coordinator service. Immutable."""
+
+    home: Path = field(default_factory=default_home)
+    """Folder for the database, kept results, uploaded functions and the first token."""
+    database: str | None = None
+    """SQLAlchemy URL of the metadata; None is SQLite in ``home``."""
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    placement: str = "grid"
+    """Where queries run unless their specification says otherwise."""
+    result_bytes: int = 256 << 20
+    """How much of each result stream is kept for readers."""
+    limits: Limits = field(default_factory=Limits)
+    grid: Settings = field(default_factory=Settings)
+
+    @property
+    def database_url(self) -> str:
+        """Where the metadata is."""
+        return self.database or f"sqlite:///{self.home / 'gsdm.sqlite'}"
+
+    @property
+    def url(self) -> str:
+        """Where clients find the service."""
+        scheme = "https" if self.tls_certificate else "http"
+        return f"{scheme}://{self.host}:{self.port}"

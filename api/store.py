@@ -1,0 +1,179 @@
+"""The metadata store: what people registered, every query with its state, operations, tokens. SQLite or PostgreSQL.
+
+Tables only, and the few things that must be one transaction; what they mean is the business of those who use them.
+Every write is durable before it is answered, so a coordinator that is killed at any moment finds what it had said.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+metadata = sa.MetaData()
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+queries = sa.Table(
+    "queries",
+    metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("specification", sa.JSON, nullable=False),
+    sa.Column("desired", sa.String(16), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False, index=True),
+    sa.Column("since_s", sa.Float, nullable=False),
+    sa.Column("error", sa.JSON),
+    sa.Column("plan", sa.JSON),
+    sa.Column("run", sa.JSON),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("token_id", sa.String(32), nullable=False, index=True),
+    sa.Column("created_s", sa.Float, nullable=False),
+)
+"""``run``: how it was last activated and from which place of its inputs (see `api.coordinator`)."""
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("query", sa.String(64), nullable=False, index=True),
+    sa.Column("at_s", sa.Float, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("detail", sa.Text),
+)
+
+operations = sa.Table(
+    "operations",
+    metadata,
+    sa.Column("id", sa.String(48), primary_key=True),
+    sa.Column("query", sa.String(64), nullable=False, index=True),
+    sa.Column("action", sa.String(16), nullable=False),
+    sa.Column("params", sa.JSON, nullable=False),
+    sa.Column("status", sa.String(16), nullable=False, index=True),
+    sa.Column("error", sa.JSON),
+    sa.Column("created_s", sa.Float, nullable=False),
+    sa.Column("finished_s", sa.Float),
+)
+
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("name", sa.String(64), nullable=False, unique=True),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False, unique=True),
+    sa.Column("created_s", sa.Float, nullable=False),
+    sa.Column("expires_s", sa.Float),
+)
+
+types = sa.Table(
+    "types",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("name", sa.String(64), nullable=False, unique=True),
+    sa.Column("document", sa.JSON, nullable=False),
+    sa.Column("created_s", sa.Float, nullable=False),
+)
+
+streams = sa.Table(
+    "streams",
+    metadata,
+    sa.Column("kind", sa.String(8), primary_key=True),
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("document", sa.JSON, nullable=False),
+    sa.Column("created_s", sa.Float, nullable=False),
+)
+"""Registered sources (``kind`` source) and sinks (``kind`` sink)."""
+
+bundles = sa.Table(
+    "bundles",
+    metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("version", sa.Integer, primary_key=True),
+    sa.Column("media_type", sa.String(64), nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+    sa.Column("functions", sa.JSON, nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("token_id", sa.String(32), nullable=False),
+    sa.Column("created_s", sa.Float, nullable=False),
+)
+
+trials = sa.Table(
+    "trials",
+    metadata,
+    sa.Column("id", sa.String(48), primary_key=True),
+    sa.Column("query", sa.String(64), nullable=False, index=True),
+    sa.Column("specification", sa.JSON, nullable=False),
+    sa.Column("count", sa.BigInteger, nullable=False),
+    sa.Column("result", sa.JSON),
+    sa.Column("token_id", sa.String(32), nullable=False),
+    sa.Column("created_s", sa.Float, nullable=False, index=True),
+)
+
+idempotency = sa.Table(
+    "idempotency",
+    metadata,
+    sa.Column("key", sa.String(320), primary_key=True),
+    sa.Column("fingerprint", sa.String(64), nullable=False),
+    sa.Column("status", sa.Integer),
+    sa.Column("headers", sa.JSON),
+    sa.Column("body", sa.LargeBinary),
+    sa.Column("created_s", sa.Float, nullable=False),
+)
+"""Answers to requests that carried an ``Idempotency-Key``; ``status`` is null while the request is being served."""
+
+
+class Store:
+    """One database. Thread-safe. Made at start, which also brings the schema up to date."""
+
+    def __init__(self, url: str) -> None:
+        self.engine = _engine(url)
+        migrate(self.engine)
+
+    @contextmanager
+    def begin(self) -> Iterator[sa.Connection]:
+        """A transaction; committed at the end, rolled back if something is raised."""
+        with self.engine.begin() as connection:
+            yield connection
+
+    def rows(self, statement: sa.Select[Any]) -> list[dict[str, Any]]:
+        """The rows of a query."""
+        with self.engine.connect() as connection:
+            return [dict(row) for row in connection.execute(statement).mappings()]
+
+    def row(self, statement: sa.Select[Any]) -> dict[str, Any] | None:
+        """The first row of a query."""
+        found = self.rows(statement.limit(1))
+        return found[0] if found else None
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+
+def migrate(engine: sa.Engine) -> None:
+    """Bring the schema up to date."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def _engine(url: str) -> sa.Engine:
+    if not url.startswith("sqlite"):
+        return sa.create_engine(url, pool_pre_ping=True)
+    engine = sa.create_engine(url, connect_args={"timeout": 30})
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: sqlite3.Connection, _record: Any) -> None:
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=30000"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    return engine

@@ -1,0 +1,100 @@
+"""The composition root: the one place that names concrete classes together and makes the application of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.concurrency import run_in_threadpool
+
+from api import errors, query_schemas
+from api.auth import Tokens
+from api.bundles import Bundles
+from api.coordinator import Coordinator
+from api.dependencies import Services
+from api.idempotency import IdempotencyMiddleware
+from api.limits import RequestMiddleware
+from api.routes import functions, operations, queries, results, streams, system, tokens, trials, types
+from api.settings import ServiceSettings
+from api.store import Store
+from api.stream_types import load_types
+from gsdm_grid import __version__
+
+ROUTERS = (queries, results, operations, trials, types, functions, streams, tokens, system)
+
+
+def make_services(settings: ServiceSettings) -> Services:
+    """Everything behind the application. Opens the database; starts nothing yet."""
+    settings.home.mkdir(parents=True, exist_ok=True)
+    store = Store(settings.database_url)
+    coordinator = Coordinator(settings, store)
+    bundle_store = Bundles(store, settings.home / "bundles", coordinator.uses)
+    tokens_store = Tokens(store)
+    return Services(
+        settings, store, tokens_store, bundle_store, coordinator, coordinator.operations, coordinator.trials
+    )
+
+
+def make_app(settings: ServiceSettings) -> FastAPI:
+    """The application; it starts its services when it is served, and ends them with it."""
+    services = make_services(settings)
+
+    @asynccontextmanager
+    async def live(_app: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(_start, services)
+        yield
+        await run_in_threadpool(_close, services)
+
+    app = FastAPI(
+        title="GSDM-grid coordinator",
+        version=__version__,
+        description="Continuous queries over high-volume numerical streams.",
+        lifespan=live,
+        redirect_slashes=False,
+    )
+    app.state.services = services
+    errors.install(app)
+    for room in ROUTERS:
+        app.include_router(room.router)
+    app.add_middleware(IdempotencyMiddleware, services=services)
+    app.add_middleware(RequestMiddleware, services=services)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _start(services: Services) -> None:
+    load_types(services.store)
+    services.bundles.load_all()
+    load_types(services.store)  # those under types that bundles define
+    services.coordinator.start()
+
+
+def _close(services: Services) -> None:
+    services.coordinator.close()
+    services.store.close()
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, with the schemas that routes refer to by name."""
+    if app.openapi_schema is None:
+        made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        schemas = made.setdefault("components", {}).setdefault("schemas", {})
+        schemas["Problem"] = query_schemas.Problem.model_json_schema()
+        schemas["QuerySpecification"] = query_schemas.SPECIFICATION
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        for path in made["paths"].values():
+            for operation in path.values():
+                _as_problem(operation["responses"])
+        app.openapi_schema = made
+    return app.openapi_schema
+
+
+def _as_problem(answers: dict[str, Any]) -> None:
+    """FastAPI documents its own form of 422 where a route does not: ours is a problem document."""
+    form = answers.get("422", {}).get("content", {}).get("application/json", {})
+    if form.get("schema", {}).get("$ref", "").endswith("HTTPValidationError"):
+        answers["422"] = errors.responses("invalid-request")[422]

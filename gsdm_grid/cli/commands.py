@@ -1,0 +1,131 @@
+"""What all commands share: the application, how errors are shown, options of commands that ask a coordinator."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from gsdm_grid.errors import GsdmError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gsdm_grid.client import Client
+
+ROOT = Path(__file__).resolve().parents[2]
+INTERRUPTED = 130
+PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+class GsdmCommands(TyperGroup):
+    """All commands, with the way in which their errors are shown."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; see the package."""
+        try:
+            return super().invoke(ctx)
+        except GsdmError as error:
+            if ctx.params.get("debug"):
+                raise
+            message = " ".join(f"error: {error}".split())
+            typer.secho(message, fg="red", err=True)
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            if ctx.params.get("debug"):
+                raise
+            typer.secho("interrupted", fg="red", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+
+
+app = typer.Typer(
+    name="gsdm",
+    cls=GsdmCommands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="GSDM-grid: continuous queries over high-volume numerical streams, on Ray and Spark.",
+)
+
+
+def known_queries() -> list[str]:
+    """Names of queries, for shell completion; none if nobody answers at once."""
+    from gsdm_grid.client import Client, RetryPolicy
+
+    try:
+        with Client(retries=RetryPolicy(attempts=1)) as client:
+            return [query.name for query in client.queries()]
+    except GsdmError:
+        return []
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Server = Annotated[
+    str | None,
+    typer.Option("--server", envvar="GSDM_SERVER", help="The coordinator's address; else the one on this machine."),
+]
+Token = Annotated[
+    str | None,
+    typer.Option("--token", envvar="GSDM_TOKEN", help="Token to show there; else the one on this machine."),
+]
+QueryName = Annotated[str, typer.Argument(help="Name of the query.", autocompletion=known_queries)]
+HERE, OF_COORDINATOR = "On this machine", "Of a coordinator"
+
+
+@app.callback()
+def options(
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="GSDM_DEBUG", help="Show the traceback of an error.")
+    ] = False,
+) -> None:
+    """Options of all commands; `GsdmCommands` reads them."""
+
+
+def connect(server: str | None, token: str | None) -> Client:
+    """A client of the coordinator that is asked."""
+    from gsdm_grid.client import Client
+
+    return Client(server, token)
+
+
+def print_json(told: Any) -> None:
+    """Print one JSON document."""
+    typer.echo(json.dumps(told, indent=2))
+
+
+def print_documents(found: Iterable[Mapping[str, Any]]) -> None:
+    """Print a list of documents as one JSON document."""
+    print_json([dict(one) for one in found])
+
+
+@contextmanager
+def until_interrupted(endless: bool) -> Iterator[None]:
+    """For what goes on until somebody has seen enough: Ctrl-C is then no error."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not endless:
+            raise
+
+
+def console(error: bool = False) -> Console:
+    """Where tables and live views go."""
+    from rich.console import Console
+
+    return Console(stderr=error, highlight=False, markup=False)
+
+
+def end_on_signals() -> None:
+    """A lost terminal or a polite kill ends the command as Ctrl-C does: everything it started is stopped."""
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)

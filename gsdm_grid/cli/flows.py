@@ -1,0 +1,149 @@
+"""Commands about functions and data flows; they need no coordinator, but ask one if told to."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gsdm_grid.cli.commands import HERE, AsJson, Server, Token, app, connect, print_json
+from gsdm_grid.cli.shown import signature, strategies
+from gsdm_grid.errors import FlowError, QueryError
+
+if TYPE_CHECKING:
+    from gsdm_grid.flow import DataFlow
+
+SUFFIXES = (".json", ".yaml", ".yml")
+
+
+class Drawing(StrEnum):
+    """Forms in which a data flow is printed."""
+
+    text = "text"
+    dot = "dot"
+    mermaid = "mermaid"
+
+
+@app.command(rich_help_panel=HERE)
+def functions(
+    name: Annotated[str | None, typer.Argument(help="Only this one, with all it says about itself.")] = None,
+    server: Annotated[
+        str | None, typer.Option("--server", help="Ask this coordinator, which also knows uploaded functions.")
+    ] = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the stream query functions, with signature and valid parallel strategies."""
+    described = _of_server(server, token, name) if server else _built_in(name)
+    if as_json:
+        print_json(described[0] if name else described)
+    elif name:
+        typer.secho(signature(described[0]), bold=True)
+        typer.echo(f"{described[0]['doc']}\n\nkind: {described[0]['kind']}")
+        typer.echo(f"parallel strategies: {strategies(described[0])}")
+    else:
+        width = max(len(signature(one)) for one in described)
+        for kind in dict.fromkeys(one["kind"] for one in described):
+            typer.secho(f"{kind} functions", bold=True)
+            for one in (one for one in described if one["kind"] == kind):
+                valid = f"  {strategies(one)}" if kind == "transforming" else ""
+                typer.echo(f"  {signature(one):<{width}}{valid}".rstrip())
+
+
+def _built_in(name: str | None) -> list[Mapping[str, Any]]:
+    from gsdm_grid.functions import functions as registry
+
+    return [registry.get(known).describe() for known in ([name] if name else registry.names())]
+
+
+def _of_server(server: str, token: str | None, name: str | None) -> list[Mapping[str, Any]]:
+    with connect(server, token) as client:
+        return [client.function(name)] if name else list(client.functions())
+
+
+@app.command(rich_help_panel=HERE)
+def graph(
+    spec: Annotated[
+        str, typer.Argument(help="A query's name, a file, '-' for standard input, or the specification itself.")
+    ],
+    form: Annotated[Drawing, typer.Option("--format", "-f", help="How to print it.")] = Drawing.text,
+    server: Server = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the data flow of a query, or the one that a specification in JSON or YAML describes.
+
+    A name is looked for among the coordinator's queries first, if there is one, and then among the functions.
+
+    For example: gsdm graph '{template: PCC, args: [2, RRpart, fft3, {}, S-Merge]}'
+    """
+    kept = _kept_graph(spec, "json" if as_json else form.value, server, token)
+    if kept is not None:
+        print_json(kept) if as_json else typer.echo(kept)
+        return
+    flow = _flow_of(_parsed(_text_of(spec)))
+    drawings = {Drawing.text: flow.to_text, Drawing.dot: flow.to_dot, Drawing.mermaid: flow.to_mermaid}
+    if as_json:
+        print_json(flow.to_json())
+    else:
+        typer.echo(drawings[form]())
+
+
+def _kept_graph(name: str, form: str, server: str | None, token: str | None) -> Any:
+    """The data flow of the coordinator's query of this name; None if there is no coordinator or no such query."""
+    from gsdm_grid.client import ApiProblem, NoCoordinator, default_home
+
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,62}", name) or Path(name).suffix in SUFFIXES:
+        return None
+    if server is None and not (default_home() / "server.json").is_file():
+        return None
+    try:
+        with connect(server, token) as client:
+            return client.graph(name, form)
+    except NoCoordinator:
+        if server is not None:
+            raise
+    except ApiProblem as problem:
+        if problem.status != 404:
+            raise
+    return None
+
+
+def _flow_of(spec: Any) -> DataFlow:
+    """The data flow in a specification: of a whole query, or of a data flow alone."""
+    from gsdm_grid.coordination.specification import parse
+    from gsdm_grid.flow import build
+
+    if isinstance(spec, Mapping) and "inputs" in spec:
+        return parse(spec, _not_here).flow
+    return build(spec)
+
+
+def _not_here(kind: str, name: str) -> Mapping[str, Any]:
+    raise QueryError(f"{kind} {name!r} is registered at a coordinator: submit the query and ask for its graph by name")
+
+
+def _text_of(spec: str) -> str:
+    if spec == "-":
+        return sys.stdin.read()
+    names_file = spec.endswith(SUFFIXES) or ("/" in spec and not {"\n", "{"} & set(spec))
+    if not names_file:
+        return spec
+    try:
+        return Path(spec).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise QueryError(f"data flow {spec!r} cannot be read: {error}") from error
+
+
+def _parsed(text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise FlowError("data flow", f"is neither JSON nor YAML: {error}") from error

@@ -1,0 +1,200 @@
+"""Commands about what queries give and how they fare: results as lines or as a live plot, statistics."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gsdm_grid.cli import shown
+from gsdm_grid.cli.commands import (
+    OF_COORDINATOR,
+    AsJson,
+    QueryName,
+    Server,
+    Token,
+    app,
+    connect,
+    console,
+    print_json,
+    until_interrupted,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from gsdm_grid.client import Client, NumberedBlock
+    from gsdm_grid.model import PhysicalWindow
+
+PLOT_S = 0.15
+HISTORY = 2000
+
+
+@app.command(rich_help_panel=OF_COORDINATOR)
+def results(
+    name: QueryName,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with those to come.")] = False,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, max=10_000, help="Begin with so many.")] = 10,
+    stream: Annotated[str | None, typer.Option(help="Of this result stream, if there are several.")] = None,
+    plot: Annotated[bool, typer.Option("--plot", help="A live spectrum or series instead of lines.")] = False,
+    server: Server = None,
+    token: Token = None,
+    points: Annotated[int, typer.Option(min=0, max=10_000, help="With --json: reduce longer vectors to so many.")] = 64,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line.")] = False,
+) -> None:
+    """Print a query's latest windows, one line each, or plot them. --follow and --plot end with the run."""
+    with connect(server, token) as client, until_interrupted(follow or plot):
+        count = client.window_count(name, stream=stream)
+        start, until = max(count - last, 0), None if follow or plot else count
+        if as_json:
+            for event in client.results(name, start=start, until=until, stream=stream, points=points):
+                for line in shown.event_lines(event):
+                    typer.echo(json.dumps(line))
+            return
+        blocks = client.numbered_blocks(name, start=start, until=until, stream=stream)
+        if plot:
+            plotted = Plot(name, _sample_rate(client.query(name).specification))
+            _show_plot(console(), plotted, blocks)
+        elif not _print_lines(blocks, start):
+            typer.echo(f"there are no windows yet; is the query running? gsdm show {name}", err=True)
+
+
+def _print_lines(blocks: Iterator[NumberedBlock], following: int) -> int:
+    """Print windows as they come; returns how many."""
+    printed = 0
+    for seq, block in blocks:
+        if seq > following:
+            typer.secho(f"… {seq - following:,} windows were dropped before they could be read", dim=True)
+        for row, window in enumerate(block):
+            typer.echo(shown.window_line(seq + row, window))
+        following = seq + len(block)
+        printed += len(block)
+    return printed
+
+
+def _sample_rate(specification: Mapping[str, Any]) -> float:
+    given = [one.get("options") or {} for one in specification.get("inputs", []) if isinstance(one, Mapping)]
+    return float(next((options["sample_rate"] for options in given if "sample_rate" in options), 1_000_000))
+
+
+def _show_plot(out: Console, plotted: Plot, blocks: Iterator[NumberedBlock]) -> None:
+    """Plot what comes until it ends; drawing too seldom never holds up reading."""
+    from rich.live import Live
+
+    drawn_s = 0.0
+    with Live(console=out, auto_refresh=False) as live:
+        for seq, block in blocks:
+            plotted.take(seq, block)
+            if time.monotonic() - drawn_s > PLOT_S:
+                drawn_s = time.monotonic()
+                live.update(plotted.drawn(out.width, out.height), refresh=True)
+        if drawn_s:
+            live.update(plotted.drawn(out.width, out.height), refresh=True)
+
+
+class Plot:
+    """What a live plot shows: a spectrum of radio windows, the latest vector, or a history of numbers."""
+
+    def __init__(self, name: str, sample_rate: float) -> None:
+        self._name = name
+        self._sample_rate = sample_rate
+        self._seq = 0
+        self._block: PhysicalWindow | None = None
+        self._history: list[float] = []
+
+    def take(self, seq: int, block: PhysicalWindow) -> None:
+        """Windows that came, and the number of the first."""
+        self._seq, self._block = seq + len(block) - 1, block
+        attribute = self._attribute(block)
+        if attribute is not None and block.type.attribute(attribute).is_scalar:
+            self._history = [*self._history, *(float(value) for value in block[attribute])][-HISTORY:]
+
+    def drawn(self, width: int, height: int) -> RenderableType:
+        """The plot in its frame."""
+        from rich.panel import Panel
+        from rich.text import Text
+
+        assert self._block is not None
+        what, drawing = self._drawing(self._block, min(width - 4, 120), max(min(height - 4, 18), 6))
+        title = Text.assemble((self._name, "bold"), f" · {what} · window {self._seq:,}")
+        return Panel(
+            Text(drawing, style="bright_cyan", no_wrap=True),
+            title=title,
+            title_align="left",
+            border_style="bright_black",
+            width=min(width, 124),
+        )
+
+    def _drawing(self, block: PhysicalWindow, width: int, height: int) -> tuple[str, str]:
+        import numpy as np
+
+        from gsdm_grid import Polar, Radio
+        from gsdm_grid.apps.radio.pictures import spectral_power, spectrum_text
+
+        if block.type.is_under(Radio) or block.type.is_under(Polar):
+            power = spectral_power(block).mean(axis=0)
+            return "power of x, y and z", spectrum_text(power, self._sample_rate, width, height)
+        attribute = self._attribute(block)
+        if attribute is None:
+            return "no numbers to plot", ""
+        if self._history:
+            return attribute, shown.series_text(self._history, width, height)
+        latest = np.asarray(block[attribute][-1])
+        return attribute, shown.series_text(np.abs(latest) if latest.dtype.kind == "c" else latest, width, height)
+
+    @staticmethod
+    def _attribute(block: PhysicalWindow) -> str | None:
+        """The first attribute that has numbers, the timestamp apart."""
+        kinds = block.type.attributes.items()
+        return next((name for name, kind in kinds if not kind.is_string and kind.dtype != "timestamp"), None)
+
+
+@app.command(rich_help_panel=OF_COORDINATOR)
+def stats(
+    name: QueryName,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show them as they change, until Ctrl-C.")] = False,
+    period_s: Annotated[float, typer.Option("--period", min=0.1, help="Seconds between two looks.")] = 1.0,
+    server: Server = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a query's figures site by site: how busy, how many windows, how fast, how much is waiting."""
+    with connect(server, token) as client, until_interrupted(watch):
+        if watch:
+            _watch(client, name, period_s, as_json)
+            return
+        told = client.statistics(name)
+        figures = shown.site_figures(client.plan(name), told) if told else []
+    if as_json:
+        print_json(figures)
+    else:
+        console().print(shown.statistics_table(figures) if figures else f"query {name} has no sites at work")
+
+
+def _watch(client: Client, name: str, period_s: float, as_json: bool) -> None:
+    """Show the figures of each period until the query is no longer at work."""
+    from rich.live import Live
+
+    if as_json:
+        for state, figures in _looks(client, name, period_s):
+            typer.echo(json.dumps({"query": name, "state": state, "sites": figures}))
+        return
+    with Live(console=console(), auto_refresh=False) as live:
+        for state, figures in _looks(client, name, period_s):
+            made = shown.statistics_table(figures)
+            made.title, made.title_justify = f"{name} · {state}", "left"
+            live.update(made, refresh=True)
+
+
+def _looks(client: Client, name: str, period_s: float) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    before: Mapping[str, Any] | None = None
+    while True:
+        state, told = client.query(name).state, client.statistics(name)
+        yield state, shown.site_figures(client.plan(name), told, before) if told else []
+        if state not in ("installed", "active", "stopping"):
+            return
+        before = told
+        time.sleep(period_s)

@@ -1,0 +1,171 @@
+"""Commands that make a coordinator: serve it, and say who may ask it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gsdm_grid.cli import shown
+from gsdm_grid.cli.commands import (
+    OF_COORDINATOR,
+    AsJson,
+    Server,
+    Token,
+    app,
+    connect,
+    console,
+    print_documents,
+    print_json,
+)
+from gsdm_grid.errors import GsdmError, QueryError
+
+Home = Annotated[
+    Path | None,
+    typer.Option("--home", envvar="GSDM_HOME", help="Folder for its database, results and first token; ~/.gsdm."),
+]
+Database = Annotated[
+    str | None, typer.Option("--database", envvar="GSDM_DATABASE", help="URL of PostgreSQL; else SQLite in the home.")
+]
+tokens = typer.Typer(no_args_is_help=True, help="Make, list and remove the tokens of a coordinator.")
+app.add_typer(tokens, name="token", rich_help_panel=OF_COORDINATOR)
+
+
+class Role(StrEnum):
+    """What a token may do: look; also run queries; also upload code and make tokens."""
+
+    viewer = "viewer"
+    operator = "operator"
+    admin = "admin"
+
+
+class ServedPlacement(StrEnum):
+    """Where queries run unless their specification says otherwise."""
+
+    grid = "grid"
+    threads = "threads"
+    ray = "ray"
+    spark = "spark"
+
+
+@app.command(rich_help_panel=OF_COORDINATOR)
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on; others than loopback want TLS.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8642,
+    home: Home = None,
+    database: Database = None,
+    placement: Annotated[
+        ServedPlacement, typer.Option(help="Where queries run unless they say otherwise.")
+    ] = ServedPlacement.grid,
+    tls_certificate: Annotated[Path | None, typer.Option(help="Certificate chain, a PEM file.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key, a PEM file.")] = None,
+    ray_address: Annotated[str | None, typer.Option(help="Ray cluster to use; else one is started.")] = None,
+    spark_master: Annotated[str | None, typer.Option(help="Spark master to use; else a local one.")] = None,
+    log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
+    as_json: Annotated[bool, typer.Option("--json", help="Nothing to print: the log is JSON anyway.")] = False,  # noqa: ARG001
+) -> None:
+    """Serve the coordinator until Ctrl-C."""
+    from api.serve import serve as serve_until_told
+    from api.settings import ServiceSettings, default_home
+    from gsdm_grid.config import Settings
+
+    settings = ServiceSettings(
+        home=home or default_home(),
+        database=database,
+        host=host,
+        port=port,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        placement=placement.value,
+        grid=Settings(ray_address=ray_address, spark_master=spark_master),
+    )
+    serve_until_told(settings, log_level.upper())
+
+
+@tokens.command("create")
+def create_token(
+    name: Annotated[str, typer.Argument(help="What to call it.")],
+    role: Annotated[Role, typer.Option(help="What it may do.")] = Role.viewer,
+    home: Home = None,
+    database: Database = None,
+    server: Server = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token. It is shown once.
+
+    A coordinator that answers is asked; if none does, the token is written to its database.
+    """
+    made = _asked(name, role, server, token, home) or _written(name, role, home, database)
+    if as_json:
+        print_json(made)
+    else:
+        typer.echo(made["token"])
+        typer.echo(f"{role} token {name!r}, shown this once; use it as GSDM_TOKEN or with --token", err=True)
+
+
+def _asked(name: str, role: Role, server: str | None, token: str | None, home: Path | None) -> dict[str, Any] | None:
+    """The token that a coordinator made; None if there is none (and none was named)."""
+    from gsdm_grid.client import Client, NoCoordinator, RetryPolicy, resolve
+
+    where = resolve(server, token, home)
+    try:
+        with Client(where.url, where.token, retries=RetryPolicy(attempts=1)) as client:
+            return dict(client.create_token(name, role.value).document)
+    except NoCoordinator:
+        if server is not None:
+            raise
+        return None
+
+
+def _written(name: str, role: Role, home: Path | None, database: str | None) -> dict[str, Any]:
+    from api.auth import Tokens
+    from api.errors import Problem
+    from api.settings import ServiceSettings, default_home
+    from api.store import Store
+
+    settings = ServiceSettings(home=home or default_home(), database=database)
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    store = Store(settings.database_url)
+    try:
+        made, secret = Tokens(store).create(name, role.value)
+    except Problem as problem:
+        raise QueryError(str(problem)) from None
+    finally:
+        store.close()
+    return {"id": made.id, "name": made.name, "role": made.role, "token": secret}
+
+
+@tokens.command("ls")
+def list_tokens(server: Server = None, token: Token = None, as_json: AsJson = False) -> None:
+    """List the tokens; not what they are."""
+    with connect(server, token) as client:
+        found = list(client.tokens())
+    if as_json:
+        print_documents(one.document for one in found)
+        return
+    made = shown.table("id", "name", "role")
+    for one in found:
+        made.add_row(one.id, one.name, one.role)
+    console().print(made)
+
+
+@tokens.command("rm")
+def remove_token(
+    which: Annotated[str, typer.Argument(metavar="NAME_OR_ID", help="Name or id of the token.")],
+    server: Server = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token worthless."""
+    with connect(server, token) as client:
+        found = [one for one in client.tokens() if which in (one.name, one.id)]
+        if not found:
+            raise GsdmError(f"there is no token {which!r}")
+        client.delete_token(found[0].id)
+    if as_json:
+        print_json(found[0].document)
+    else:
+        typer.echo(f"token {found[0].name} is worthless now")

@@ -1,0 +1,253 @@
+"""How things look on a terminal: tables, lines, plots. Pure: documents and windows in, text or renderables out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from gsdm_grid.client import Operation, Query, ResultEvent
+    from gsdm_grid.model import Array, LogicalWindow
+
+STATE_STYLES = {
+    "active": "green",
+    "stopping": "yellow",
+    "failed": "bold red",
+    "succeeded": "green",
+    "running": "cyan",
+    "pending": "bright_black",
+}
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_AROUND_1973_NS = 10**17
+_LABEL_WIDTH = 10
+
+
+# -- functions --------------------------------------------------------------------------------------------------------
+
+
+def signature(described: Mapping[str, Any]) -> str:
+    """A function with what it takes and gives."""
+    given = [p["name"] if p["required"] else f"{p['name']}={p['default']}" for p in described["parameters"]]
+    arrow = described["output"] if described["output"] != "derived from the input" else "…"
+    several = described["kind"] in ("combining", "combine")
+    taken = f"[{described['input']}]" if several else described["input"]
+    return f"{described['name']}({', '.join([taken, *given])}) → {arrow}"
+
+
+def strategies(described: Mapping[str, Any]) -> str:
+    """The parallel strategies that are valid for a function."""
+    return ", ".join(strategy["name"].replace("_", " ") for strategy in described["strategies"]) or "none"
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def table(*columns: str, right: Iterable[str] = ()) -> Table:
+    """An empty table in the style of all of them."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    made = Table(
+        box=SIMPLE_HEAD, header_style="bold", border_style="bright_black", padding=(0, 1, 0, 0), pad_edge=False
+    )
+    for name in columns:
+        made.add_column(name, justify="right" if name in right else "left", no_wrap=name != "why")
+    return made
+
+
+def queries_table(found: Iterable[Query], now: datetime) -> Table:
+    """Queries with their states."""
+    made = table("name", "state", "since", "wanted", "why")
+    for query in found:
+        why = str(query.error) if query.error else ""
+        made.add_row(query.name, state(query.state), ago(query.since, now), query.desired, why)
+    return made
+
+
+def title(query: Query, now: datetime) -> Any:
+    """A query and its state in a line."""
+    from rich.text import Text
+
+    wanted = f", wanted: {query.desired}" if query.desired != query.state else ""
+    return Text.assemble((query.name, "bold"), " is ", state(query.state), f", reached {ago(query.since, now)}{wanted}")
+
+
+def operations_table(found: Iterable[Operation], now: datetime) -> Table:
+    """Operations with what became of them."""
+    made = table("operation", "query", "action", "status", "begun", "took", "why")
+    for one in found:
+        took = short_time(one.finished - one.created) if one.finished else ""
+        why = str(one.error) if one.error else ""
+        made.add_row(one.id, one.query, one.action, state(one.status), ago(one.created, now), took, why)
+    return made
+
+
+def sites_table(found: Iterable[Mapping[str, Any]]) -> Table:
+    """Which queries run where."""
+    made = table("query", "site", "does", "host", "machine", "process", "utilization", right=("process", "utilization"))
+    for one in found:
+        process = "" if one.get("pid") is None else str(one["pid"])
+        does = ", ".join(dict.fromkeys(one["functions"]))
+        busy = f"{one['utilization']:.0%}"
+        made.add_row(one["query"], one["site"], does, one["host"], one.get("machine") or "", process, busy)
+    return made
+
+
+def statistics_table(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """Figures of a query's sites; see `site_figures`."""
+    numbers = ("busy", "windows in", "out", "MB/s", "waiting")
+    made = table("site", "does", "host", *numbers, right=numbers)
+    for row in rows:
+        waiting = f"{row['buffered_blocks']:,} block{'' if row['buffered_blocks'] == 1 else 's'}"
+        figures = (f"{row['utilization']:.0%}", f"{row['windows_in']:,}", f"{row['windows_out']:,}")
+        made.add_row(row["site"], row["does"], row["host"], *figures, f"{row['mb_s']:,.1f}", waiting)
+    return made
+
+
+def site_figures(
+    plan: Mapping[str, Any], statistics: Mapping[str, Any], before: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Figures of each site at work: counts in all; rates since ``before`` (earlier statistics), or else in all.
+
+    MB/s is what comes in or what goes out, whichever is more.
+    """
+    made = []
+    for site in plan["sites"]:
+        told, earlier = statistics.get(site["id"]), (before or {}).get(site["id"])
+        if told is None:
+            continue
+        taken, given = (_totals(plan, site["id"], end, told) for end in ("to_site", "from_site"))
+        taken_before, given_before = (_totals(plan, site["id"], end, earlier) for end in ("to_site", "from_site"))
+        active_s, idle_s = (told[name] - (earlier[name] if earlier else 0.0) for name in ("active_s", "idle_s"))
+        moved = max(taken["bytes"] - taken_before["bytes"], given["bytes"] - given_before["bytes"], 0)
+        made.append(
+            {
+                "site": site["id"],
+                "role": site["role"],
+                "does": ", ".join(dict.fromkeys(operator["function"]["name"] for operator in site["operators"])),
+                "host": site["host"],
+                "utilization": min(max(1 - idle_s / active_s, 0.0), 1.0) if active_s > 0 else 0.0,
+                "windows_in": taken["windows"],
+                "windows_out": given["windows"],
+                "mb_s": moved / active_s / 1e6 if active_s > 0 else 0.0,
+                "buffered_blocks": taken["buffered_blocks"],
+            }
+        )
+    return made
+
+
+def _totals(plan: Mapping[str, Any], site: str, end: str, told: Mapping[str, Any] | None) -> dict[str, int]:
+    """Sums over the streams that end, or begin, at a site; ``told`` are the site's statistics."""
+    known = told["streams"] if told else {}
+    found = [known[stream["name"]] for stream in plan["streams"] if stream[end] == site and stream["name"] in known]
+    return {name: sum(stream[name] for stream in found) for name in ("windows", "bytes", "buffered_blocks")}
+
+
+def state(name: str) -> Any:
+    """A state in its color."""
+    from rich.text import Text
+
+    return Text(name, style=STATE_STYLES.get(name, ""))
+
+
+# -- times ------------------------------------------------------------------------------------------------------------
+
+
+def ago(then: datetime, now: datetime) -> str:
+    """How long ago.
+
+    >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    >>> ago(noon, noon + timedelta(minutes=3, seconds=5))
+    '3 min ago'
+    """
+    return f"{short_time(max(now - then, timedelta()))} ago"
+
+
+def short_time(span: timedelta) -> str:
+    """A span of time in its largest unit.
+
+    >>> [short_time(timedelta(seconds=s)) for s in (0.25, 59, 7200, 200000)]
+    ['0.2 s', '59 s', '2 h', '2 d']
+    """
+    seconds = span.total_seconds()
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def timestamp(ts_ns: int) -> str:
+    """A window's timestamp: a date if it looks like one, else seconds since the stream's beginning.
+
+    >>> timestamp(1_500_000), timestamp(1_767_268_800_000_000_000)
+    ('0.001500 s', '2026-01-01T12:00:00.000Z')
+    """
+    if ts_ns < _AROUND_1973_NS:
+        return f"{ts_ns / 1e9:.6f} s"
+    return datetime.fromtimestamp(ts_ns / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# -- windows ----------------------------------------------------------------------------------------------------------
+
+
+def window_line(seq: int, window: LogicalWindow) -> str:
+    """A window in one line: its number, its time, and what its attributes hold."""
+    values = dict(window.values())
+    ts = values.pop("ts")
+    return f"{seq:>8}  {timestamp(int(ts))}  " + "  ".join(f"{name}: {summary(one)}" for name, one in values.items())
+
+
+def summary(value: Any) -> str:
+    """What an attribute holds, in a few words.
+
+    >>> import numpy as np
+    >>> summary(np.array([1, 3 - 4j], np.complex64)), summary(2.5), summary("a")
+    ('2 complex64, |max| 5 at 1', '2.5', "'a'")
+    """
+    import numpy as np
+
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return repr(value) if isinstance(value, str) else f"{value:.6g}" if isinstance(value, float) else str(value)
+    told = f"{'×'.join(map(str, value.shape))} {value.dtype}"
+    if not value.size:
+        return told
+    bars = "|" if value.dtype.kind == "c" else ""
+    size = np.abs(value) if bars else value
+    place = np.unravel_index(int(np.argmax(size)), size.shape)
+    return f"{told}, {bars}max{bars} {float(size[place]):.4g} at {','.join(str(int(one)) for one in place)}"
+
+
+def event_lines(event: ResultEvent) -> list[dict[str, Any]]:
+    """What a result stream tells, as documents of one line each."""
+    if event.missed:
+        return [{"missed": event.missed}]
+    return [dict(window) for window in event.windows]
+
+
+def series_text(values: Sequence[float] | Array, width: int = 80, height: int = 12) -> str:
+    """Numbers as lines of block characters that fit the space, the scale at the left; no numbers, no lines.
+
+    >>> print(series_text([0, 1, 2, 4], width=14, height=2))
+           4 ┤   █
+           0 ┤ ▄██
+    """
+    import numpy as np
+
+    numbers = np.asarray(values, np.float64).ravel()
+    numbers = numbers[np.isfinite(numbers)]
+    columns, rows = max(width - _LABEL_WIDTH, 4), max(height, 1)
+    if not numbers.size:
+        return ""
+    if numbers.size > columns:
+        numbers = np.array([part[np.argmax(np.abs(part))] for part in np.array_split(numbers, columns)])
+    low, high = float(numbers.min()), float(numbers.max())
+    filled = (numbers - low) / ((high - low) or 1.0) * rows * 8
+    lines = []
+    for row in range(rows, 0, -1):
+        steps = np.clip(np.ceil(filled - (row - 1) * 8), 0, 8).astype(int)
+        label = f"{high:.4g}" if row == rows else f"{low:.4g}" if row == 1 else ""
+        lines.append(f"{label:>{_LABEL_WIDTH - 2}} {'┤' if label else '│'}" + "".join(_BLOCKS[step] for step in steps))
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,193 @@
+"""The coordinator's interface as calls: which request asks for what, and what its answer means. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from gsdm_grid.client.documents import Bundle, Document, Operation, Query, Token
+from gsdm_grid.client.exchanges import Call, Listing, Request
+from gsdm_grid.errors import QueryError
+
+Specification = Mapping[str, Any] | str | Path
+"""A query's specification: as a mapping, or the path of a file in YAML or JSON."""
+PAGE = 100
+_PYTHON, _ZIP = "text/x-python", "application/zip"
+
+
+def path(*parts: str) -> str:
+    """An address under ``/v1``; each part is escaped.
+
+    >>> path("queries", "a/b", "run")
+    '/v1/queries/a%2Fb/run'
+    """
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def _json(response: httpx.Response) -> Any:
+    return response.json()
+
+
+def _query(response: httpx.Response) -> Query:
+    return Query.from_json(response.json(), response.headers.get("ETag"))
+
+
+def _operation(response: httpx.Response) -> Operation:
+    return Operation.from_json(response.json())
+
+
+def _nothing(_response: httpx.Response) -> None:
+    return None
+
+
+def same(document: Document) -> Document:
+    """A document that stays what it is."""
+    return document
+
+
+def get(*parts: str, **params: Any) -> Call[Any]:
+    """A document that stays as it is."""
+    return Call(Request("GET", path(*parts), params), _json)
+
+
+def post(document: Document, *parts: str) -> Call[Any]:
+    """Register something that a document describes."""
+    return Call(Request("POST", path(*parts), json=dict(document)), _json)
+
+
+def delete(*parts: str) -> Call[None]:
+    """Remove something at once."""
+    return Call(Request("DELETE", path(*parts)), _nothing)
+
+
+def listing(*parts: str, **params: Any) -> Listing[Document]:
+    """A list of documents that stay as they are."""
+    return Listing(path(*parts), {"limit": PAGE, **params}, same)
+
+
+# -- queries ----------------------------------------------------------------------------------------------------------
+
+
+def specification(spec: Specification, name: str | None = None) -> dict[str, Any]:
+    """A specification as a mapping, under another name if one is given."""
+    if isinstance(spec, str | Path):
+        spec = _read(Path(spec))
+    return {**spec, "name": name} if name is not None else dict(spec)
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        found = yaml.safe_load(file.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise QueryError(f"specification {str(file)!r} cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise QueryError(f"specification {str(file)!r} is neither JSON nor YAML: {error}") from error
+    if not isinstance(found, Mapping):
+        raise QueryError(f"specification {str(file)!r}: expected a mapping, got {type(found).__name__}")
+    return found
+
+
+def submit(spec: Specification, name: str | None = None) -> Call[Query]:
+    """Check and store a query."""
+    return Call(Request("POST", path("queries"), json=specification(spec, name)), _query)
+
+
+def replace(name: str, spec: Specification, etag: str | None) -> Call[Query]:
+    """Store another specification under the name of a query that is not installed."""
+    headers = {"If-Match": etag} if etag else {}
+    return Call(Request("PUT", path("queries", name), headers=headers, json=specification(spec)), _query)
+
+
+def query(name: str) -> Call[Query]:
+    """One query."""
+    return Call(Request("GET", path("queries", name)), _query)
+
+
+def queries(state: str | None, name: str | None) -> Listing[Query]:
+    """Queries, filtered."""
+    return Listing(path("queries"), {"limit": PAGE, "state": state, "name": name}, Query.from_json)
+
+
+def act(name: str, action: str, stop: Document | None = None, **params: Any) -> Call[Operation]:
+    """A step of a query's life cycle."""
+    return Call(Request("POST", path("queries", name, action), params, json=dict(stop) if stop else None), _operation)
+
+
+def stop_condition(count: int | None, time_s: float | None) -> Document | None:
+    """When a run ends by itself, as the coordinator wants to be told."""
+    if count is not None and time_s is not None:
+        raise QueryError("a run stops after a count of windows or after a time, not both")
+    return {"count": count} if count is not None else {"time_s": time_s} if time_s is not None else None
+
+
+def drop(name: str) -> Call[Operation]:
+    """Remove a query and all that it runs on."""
+    return Call(Request("DELETE", path("queries", name)), _operation)
+
+
+def graph(name: str, form: str) -> Call[Any]:
+    """A query's data flow: a document for ``json``, else a text."""
+    request = Request("GET", path("queries", name, "graph"), {"format": form})
+    return Call(request, _json if form == "json" else lambda response: response.text)
+
+
+def operation(operation_id: str) -> Call[Operation]:
+    """One operation."""
+    return Call(Request("GET", path("operations", operation_id)), _operation)
+
+
+def operations(query_name: str | None, status: str | None) -> Listing[Operation]:
+    """Operations, filtered."""
+    params = {"limit": PAGE, "query": query_name, "status": status}
+    return Listing(path("operations"), params, Operation.from_json)
+
+
+def latest(name: str, last: int, points: int, stream: str | None, attributes: Sequence[str] | None) -> Call[Any]:
+    """The last windows of a result, reduced for plots."""
+    chosen = None if attributes is None else ",".join(attributes)
+    return get("queries", name, "results", last=last, points=points, stream=stream, attributes=chosen)
+
+
+def window_count(name: str, stream: str | None) -> Call[int]:
+    """How many windows a result has had so far: the number of the next."""
+    return Call(latest(name, 1, 0, stream, None).request, lambda response: int(response.json()["next"]))
+
+
+# -- function code and tokens -----------------------------------------------------------------------------------------
+
+
+def upload_bundle(name: str, code: Path | str | bytes) -> Call[Bundle]:
+    """Upload function code: a Python file, a zip file, or the content of either."""
+    content = code if isinstance(code, bytes) else _bytes_of(Path(code))
+    media_type = _ZIP if content.startswith(b"PK\x03\x04") else _PYTHON
+    request = Request("PUT", path("bundles", name), headers={"Content-Type": media_type}, content=content)
+    return Call(request, lambda response: Bundle.from_json(response.json()))
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise QueryError(f"function code {str(file)!r} cannot be read: {error}") from error
+
+
+def tokens() -> Listing[Token]:
+    """All tokens, without the secrets."""
+    return Listing(path("tokens"), {"limit": PAGE}, Token.from_json)
+
+
+def create_token(name: str, role: str) -> Call[Token]:
+    """Make a token."""
+    request = Request("POST", path("tokens"), json={"name": name, "role": role})
+    return Call(request, lambda response: Token.from_json(response.json()))
+
+
+def ready() -> Call[Any]:
+    """Whether the coordinator is ready for work."""
+    return Call(Request("GET", "/readyz"), _json)

@@ -1,0 +1,137 @@
+"""What the coordinator's documents are in Python. All are immutable; ``document`` is the JSON they were read from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from gsdm_grid.client.problems import ApiProblem
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A continuous query as the coordinator knows it."""
+
+    name: str
+    state: str
+    desired: str
+    since: datetime
+    created: datetime
+    version: int
+    specification: Document
+    allowed: tuple[str, ...] = ()
+    """Actions that the state allows."""
+    error: ApiProblem | None = None
+    etag: str | None = None
+    """For `Client.replace`: refuse if somebody else changed it meanwhile."""
+    document: Document = field(default_factory=dict, repr=False, compare=False)
+
+    @staticmethod
+    def from_json(document: Document, etag: str | None = None) -> Query:
+        """Read a query's document."""
+        return Query(
+            name=document["name"],
+            state=document["state"],
+            desired=document["desired"],
+            since=_time(document["since"]),
+            created=_time(document["created"]),
+            version=document["version"],
+            specification=document["specification"],
+            allowed=tuple(document.get("allowed", ())),
+            error=_problem(document.get("error")),
+            etag=etag,
+            document=document,
+        )
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An action on a query that takes time."""
+
+    id: str
+    query: str
+    action: str
+    status: str
+    created: datetime
+    finished: datetime | None = None
+    error: ApiProblem | None = None
+    document: Document = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self.status in ("succeeded", "failed")
+
+    @staticmethod
+    def from_json(document: Document) -> Operation:
+        """Read an operation's document."""
+        return Operation(
+            id=document["id"],
+            query=document["query"],
+            action=document["action"],
+            status=document["status"],
+            created=_time(document["created"]),
+            finished=None if document.get("finished") is None else _time(document["finished"]),
+            error=_problem(document.get("error")),
+            document=document,
+        )
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token: what it is called, and what it may do. ``token`` itself is only known when it has just been made."""
+
+    id: str
+    name: str
+    role: str
+    token: str | None = field(default=None, repr=False)
+    document: Document = field(default_factory=dict, repr=False, compare=False)
+
+    @staticmethod
+    def from_json(document: Document) -> Token:
+        """Read a token's document."""
+        return Token(document["id"], document["name"], document["role"], document.get("token"), document)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Uploaded function code, in one version."""
+
+    name: str
+    version: int
+    functions: tuple[str, ...]
+    document: Document = field(default_factory=dict, repr=False, compare=False)
+
+    @staticmethod
+    def from_json(document: Document) -> Bundle:
+        """Read a bundle's document."""
+        return Bundle(document["name"], document["version"], tuple(document["functions"]), document)
+
+
+@dataclass(frozen=True)
+class ResultEvent:
+    """What a result stream tells: some windows; that windows were missed; that the query failed; or that it is over.
+
+    ``seq`` is the number of the window that comes next. ``windows`` have their ``seq``, ``ordinal`` and ``values`` by
+    attribute, as JSON. ``missed`` counts windows that were dropped before they could be read. ``error`` tells why a
+    query failed that is followed none the less. ``end`` says why the stream ends: ``finished``, ``stopped``,
+    ``dropped``, or ``closing`` if the coordinator ends and will be asked again.
+    """
+
+    seq: int
+    windows: tuple[Document, ...] = ()
+    missed: int = 0
+    error: ApiProblem | None = None
+    end: str | None = None
+
+
+def _time(since_1970_s: float) -> datetime:
+    return datetime.fromtimestamp(since_1970_s, UTC)
+
+
+def _problem(document: Document | None) -> ApiProblem | None:
+    return ApiProblem.from_json(document) if document else None

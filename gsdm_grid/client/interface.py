@@ -1,0 +1,333 @@
+"""What a coordinator can be asked, written once for both clients; see `gsdm_grid.client.endpoints`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+from gsdm_grid.client import calls
+from gsdm_grid.client.address import resolve
+from gsdm_grid.client.calls import Specification
+from gsdm_grid.client.documents import Bundle, Document, Operation, Query, ResultEvent, Token
+from gsdm_grid.client.endpoints import exchanged, paged, streamed
+from gsdm_grid.client.exchanges import Call, Exchange, Listing, exchange, until_over
+from gsdm_grid.client.problems import ApiProblem, NoCoordinator
+from gsdm_grid.client.retries import RetryPolicy
+from gsdm_grid.client.streams import BlockCursor, Cursor, EventCursor, NumberedBlock, Start, Wanted
+from gsdm_grid.model import PhysicalWindow
+
+T = TypeVar("T")
+
+
+class Interface:
+    """Base of `Client` and `AsyncClient`: knows the address and all requests; leaves the I/O to them."""
+
+    timeout = httpx.Timeout(60.0, connect=10.0)
+    """Result streams send something at least every 10 seconds, windows or not."""
+
+    def __init__(self, server: str | None, token: str | None, retries: RetryPolicy | None) -> None:
+        self.address = resolve(server, token)
+        self.retries = retries or RetryPolicy()
+
+    # -- queries --------------------------------------------------------------------------------------------------
+
+    @exchanged
+    def submit(self, spec: Specification, name: str | None = None) -> Exchange[Query]:
+        """Check and store a query: a mapping, or the path of a file in YAML or JSON; under ``name`` if given."""
+        return self._exchange(calls.submit(spec, name))
+
+    @exchanged
+    def replace(self, name: str, spec: Specification, etag: str | None = None) -> Exchange[Query]:
+        """Give a query that is not installed another specification; with ``etag`` only if it is still that one."""
+        return self._exchange(calls.replace(name, spec, etag))
+
+    @exchanged
+    def query(self, name: str) -> Exchange[Query]:
+        """One query."""
+        return self._exchange(calls.query(name))
+
+    @paged
+    def queries(self, state: str | None = None, name: str | None = None) -> Listing[Query]:
+        """All queries, or those in a state, or those whose name begins so."""
+        return calls.queries(state, name)
+
+    @exchanged
+    def compile(self, name: str, *, wait: bool = True, timeout_s: float | None = None) -> Exchange[Operation]:
+        """Make the query's plan."""
+        return self._act(calls.act(name, "compile"), wait, timeout_s)
+
+    @exchanged
+    def install(self, name: str, *, wait: bool = True, timeout_s: float | None = None) -> Exchange[Operation]:
+        """Start working nodes and install the plan on them."""
+        return self._act(calls.act(name, "install"), wait, timeout_s)
+
+    @exchanged
+    def activate(
+        self,
+        name: str,
+        count: int | None = None,
+        time_s: float | None = None,
+        *,
+        wait: bool = True,
+        timeout_s: float | None = None,
+    ) -> Exchange[Operation]:
+        """Start, or go on: until stopped, for ``count`` windows, or for ``time_s`` seconds."""
+        return self._act(calls.act(name, "activate", calls.stop_condition(count, time_s)), wait, timeout_s)
+
+    @exchanged
+    def run(
+        self,
+        name: str,
+        count: int | None = None,
+        time_s: float | None = None,
+        *,
+        wait: bool = True,
+        timeout_s: float | None = None,
+    ) -> Exchange[Operation]:
+        """Compile, install and activate, as far as that has not been done. It is over when the query is active."""
+        return self._act(calls.act(name, "run", calls.stop_condition(count, time_s)), wait, timeout_s)
+
+    @exchanged
+    def deactivate(
+        self, name: str, *, immediate: bool = False, wait: bool = True, timeout_s: float | None = None
+    ) -> Exchange[Operation]:
+        """Stop reading the inputs; what was read flows out, unless ``immediate``."""
+        mode = "immediate" if immediate else "drain"
+        return self._act(calls.act(name, "deactivate", mode=mode), wait, timeout_s)
+
+    @exchanged
+    def drop(self, name: str, *, wait: bool = True, timeout_s: float | None = None) -> Exchange[Operation]:
+        """Remove the query and everything it runs on."""
+        return self._act(calls.drop(name), wait, timeout_s)
+
+    @exchanged
+    def operation(self, operation_id: str) -> Exchange[Operation]:
+        """One operation."""
+        return self._exchange(calls.operation(operation_id))
+
+    @paged
+    def operations(self, query: str | None = None, status: str | None = None) -> Listing[Operation]:
+        """All operations, or those of a query, or with a status."""
+        return calls.operations(query, status)
+
+    @exchanged
+    def wait(self, operation: Operation, timeout_s: float | None = None) -> Exchange[Operation]:
+        """Wait until an operation is over; raises the problem that it failed with."""
+        return self._until_over(operation, timeout_s)
+
+    # -- what there is to know ------------------------------------------------------------------------------------
+
+    @exchanged
+    def statistics(self, name: str) -> Exchange[Document]:
+        """Figures of a query's sites and streams."""
+        return self._exchange(calls.get("queries", name, "statistics"))
+
+    @exchanged
+    def graph(self, name: str, form: str = "json") -> Exchange[Any]:
+        """A query's data flow: a document, or a text if ``form`` is ``dot``, ``mermaid``, ``svg`` or ``text``."""
+        return self._exchange(calls.graph(name, form))
+
+    @exchanged
+    def plan(self, name: str) -> Exchange[Document]:
+        """A query's plan: which vertex runs where."""
+        return self._exchange(calls.get("queries", name, "plan"))
+
+    @paged
+    def events(self, name: str) -> Listing[Document]:
+        """State changes of a query, newest first."""
+        return calls.listing("queries", name, "events")
+
+    @paged
+    def sites(self, query: str | None = None, sort: str | None = None) -> Listing[Document]:
+        """Which queries run where; ``sort="utilization"``: busiest first."""
+        return calls.listing("sites", query=query, sort=sort)
+
+    @exchanged
+    def resources(self) -> Exchange[Document]:
+        """What the grid has."""
+        return self._exchange(calls.get("resources"))
+
+    @paged
+    def functions(self, kind: str | None = None) -> Listing[Document]:
+        """The stream query functions that the coordinator knows, built-in and uploaded."""
+        return calls.listing("functions", kind=kind)
+
+    @exchanged
+    def function(self, name: str) -> Exchange[Document]:
+        """One stream query function."""
+        return self._exchange(calls.get("functions", name))
+
+    @paged
+    def interfaces(self) -> Listing[Document]:
+        """Stream interfaces with their options."""
+        return calls.listing("interfaces")
+
+    @exchanged
+    def is_ready(self) -> Exchange[bool]:
+        """Whether a coordinator answers and is ready for work. Asks once."""
+        try:
+            yield from exchange(calls.ready(), self.address.url, RetryPolicy(attempts=1))
+        except (ApiProblem, NoCoordinator):
+            return False
+        return True
+
+    # -- what is registered ---------------------------------------------------------------------------------------
+
+    @paged
+    def types(self) -> Listing[Document]:
+        """Stream types."""
+        return calls.listing("types")
+
+    @exchanged
+    def create_type(self, document: Document) -> Exchange[Document]:
+        """Register a stream type: ``name``, ``under`` and ``attributes``."""
+        return self._exchange(calls.post(document, "types"))
+
+    @paged
+    def sources(self) -> Listing[Document]:
+        """Registered input streams."""
+        return calls.listing("sources")
+
+    @exchanged
+    def create_source(self, document: Document) -> Exchange[Document]:
+        """Register an input stream: ``name``, ``type``, ``interface`` and ``options``."""
+        return self._exchange(calls.post(document, "sources"))
+
+    @paged
+    def sinks(self) -> Listing[Document]:
+        """Registered result streams."""
+        return calls.listing("sinks")
+
+    @exchanged
+    def create_sink(self, document: Document) -> Exchange[Document]:
+        """Register a result stream: ``name``, ``interface`` and ``options``."""
+        return self._exchange(calls.post(document, "sinks"))
+
+    @exchanged
+    def delete(self, kind: str, name: str) -> Exchange[None]:
+        """Remove what is registered: ``kind`` is ``types``, ``sources``, ``sinks`` or ``bundles``."""
+        return self._exchange(calls.delete(kind, name))
+
+    @paged
+    def bundles(self) -> Listing[Document]:
+        """Uploaded function code."""
+        return calls.listing("bundles")
+
+    @exchanged
+    def upload_bundle(self, name: str, code: Path | str | bytes) -> Exchange[Bundle]:
+        """Upload function code: the path of a Python or zip file, or its content. Needs an admin's token."""
+        return self._exchange(calls.upload_bundle(name, code))
+
+    @paged
+    def tokens(self) -> Listing[Token]:
+        """All tokens, without the secrets."""
+        return calls.tokens()
+
+    @exchanged
+    def create_token(self, name: str, role: str) -> Exchange[Token]:
+        """Make a token; the secret is in this answer and nowhere else."""
+        return self._exchange(calls.create_token(name, role))
+
+    @exchanged
+    def delete_token(self, token_id: str) -> Exchange[None]:
+        """Make a token worthless."""
+        return self._exchange(calls.delete("tokens", token_id))
+
+    # -- results --------------------------------------------------------------------------------------------------
+
+    @exchanged
+    def latest(
+        self,
+        name: str,
+        last: int = 100,
+        points: int = 500,
+        *,
+        stream: str | None = None,
+        attributes: Sequence[str] | None = None,
+    ) -> Exchange[Document]:
+        """The last windows of a result, each vector reduced to at most ``points`` numbers."""
+        return self._exchange(calls.latest(name, last, points, stream, attributes))
+
+    @exchanged
+    def window_count(self, name: str, *, stream: str | None = None) -> Exchange[int]:
+        """How many windows a result has had so far: the number of the next one, as they are counted from 0."""
+        return self._exchange(calls.window_count(name, stream))
+
+    @streamed
+    def results(
+        self,
+        name: str,
+        *,
+        start: Start = "earliest",
+        until: int | None = None,
+        follow: bool = False,
+        stream: str | None = None,
+        attributes: Sequence[str] | None = None,
+        points: int | None = None,
+    ) -> Cursor[ResultEvent]:
+        """Windows as JSON, as they come, until the run is over; with ``follow`` also those of the runs to come.
+
+        Begins at ``start``: the ``earliest`` window that is kept, the ``latest``, or a number; ends before ``until``.
+        Vectors longer than ``points`` are reduced to so many. A stream that breaks off is taken up again.
+        """
+        wanted = Wanted(name, start, until, follow, stream, attributes, points)
+        return EventCursor(self.address.url, self.retries, wanted)
+
+    @streamed
+    def result_blocks(
+        self,
+        name: str,
+        *,
+        start: Start = "earliest",
+        until: int | None = None,
+        follow: bool = False,
+        stream: str | None = None,
+        attributes: Sequence[str] | None = None,
+    ) -> Cursor[PhysicalWindow]:
+        """Physical windows with all their values; otherwise as `results`."""
+        wanted = Wanted(name, start, until, follow, stream, attributes)
+        return BlockCursor(self.address.url, self.retries, wanted, lambda numbered: numbered.block)
+
+    @streamed
+    def numbered_blocks(
+        self,
+        name: str,
+        *,
+        start: Start = "earliest",
+        until: int | None = None,
+        follow: bool = False,
+        stream: str | None = None,
+        attributes: Sequence[str] | None = None,
+    ) -> Cursor[NumberedBlock]:
+        """As `result_blocks`, with the number of each block's first window: a gap in them is what was missed."""
+        wanted = Wanted(name, start, until, follow, stream, attributes)
+        return BlockCursor(self.address.url, self.retries, wanted, lambda numbered: numbered)
+
+    # -- for the clients ------------------------------------------------------------------------------------------
+
+    def _settings(self, transport: Any) -> dict[str, Any]:
+        """Arguments of httpx's clients. A coordinator on this machine is never asked through a proxy."""
+        headers = {"User-Agent": f"gsdm-grid/{metadata.version('gsdm-grid')}", "Accept": "application/json"}
+        if self.address.token:
+            headers["Authorization"] = f"Bearer {self.address.token}"
+        made = {"base_url": self.address.url, "headers": headers, "timeout": self.timeout, "transport": transport}
+        if self.address.is_loopback:
+            host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
+            made["mounts"] = {f"all://{host}": transport}
+        return made
+
+    def _exchange(self, call: Call[T]) -> Exchange[T]:
+        return exchange(call, self.address.url, self.retries)
+
+    def _act(self, call: Call[Operation], wait: bool, timeout_s: float | None) -> Exchange[Operation]:
+        begun = yield from self._exchange(call)
+        if not wait:
+            return begun
+        return (yield from self._until_over(begun, timeout_s))
+
+    def _until_over(self, operation: Operation, timeout_s: float | None) -> Exchange[Operation]:
+        return until_over(lambda one: self._exchange(calls.operation(one)), operation, timeout_s)

@@ -1,0 +1,311 @@
+"""A query as one plain document (JSON or YAML): what people submit, and what is kept of a query.
+
+``parse`` checks a document and gives its parts; errors name the place in the document. It makes nothing that lives:
+that is the coordinator's business.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gsdm_grid.channels import interfaces
+from gsdm_grid.channels.overload import POLICIES as OVERLOAD_POLICIES
+from gsdm_grid.coordination.streams import RegisteredStream
+from gsdm_grid.engine import check_schedule
+from gsdm_grid.errors import FlowError, GsdmError, UnknownName
+from gsdm_grid.flow import DataFlow, build, central, parallelize
+from gsdm_grid.functions import functions
+from gsdm_grid.model import StreamType, TypeRegistry, create_stream_type, stream_types
+from gsdm_grid.planning import placement_policy
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
+MEMBERS = (
+    "name",
+    "inputs",
+    "flow",
+    "function",
+    "params",
+    "plan",
+    "outputs",
+    "stop",
+    "overload",
+    "placement",
+    "schedule",
+    "flush_s",
+    "labels",
+)
+KEPT = "log"
+"""Interface of result streams that the coordinator keeps for readers."""
+MAX_DEPTH = 64
+
+Registered = Callable[[str, str], Mapping[str, Any]]
+"""Finds a registered stream: its kind (``source`` or ``sink``) and name to its document."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Stop condition of a run; neither means until stopped."""
+
+    count: int | None = None
+    time_s: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {key: value for key, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class QuerySpecification:
+    """A checked document. Immutable. ``kept`` names the result streams that the coordinator keeps."""
+
+    name: str
+    flow: DataFlow
+    inputs: tuple[RegisteredStream, ...]
+    outputs: tuple[RegisteredStream, ...]
+    kept: tuple[str, ...]
+    stop: Stop = Stop()
+    placement: str | None = None
+    schedule: Mapping[str, Any] = field(default_factory=dict)
+    flush_s: float | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse(document: Any, registered: Registered, cores: int | None = None) -> QuerySpecification:
+    """Check a document, or say at which place it is wrong and what is allowed there."""
+    given = _mapping(document, "specification")
+    _known(given, MEMBERS, "specification")
+    name = check_name(given.get("name"), "name")
+    inputs = tuple(
+        _input(one, number, given.get("overload"), registered)
+        for number, one in enumerate(_list(given.get("inputs"), "inputs"))
+    )
+    if not inputs:
+        raise FlowError("inputs", "a query needs at least one input stream")
+    outputs, kept = _outputs(given.get("outputs"), registered)
+    flow = _flow(given, len(inputs), cores or os.cpu_count() or 1)
+    placement = given.get("placement")
+    if placement is not None:
+        placement_policy(_text(placement, "placement"))
+    schedule = dict(_mapping(given.get("schedule") or {}, "schedule"))
+    check_schedule(schedule)
+    flush_s = given.get("flush_s")
+    if flush_s is not None:
+        flush_s = _number(flush_s, "flush_s", least=0.0, most=60.0)
+    labels = _mapping(given.get("labels") or {}, "labels")
+    for key, value in labels.items():
+        _text(value, f"labels.{key}")
+    return QuerySpecification(
+        name, flow, inputs, outputs, kept, parse_stop(given.get("stop")), placement, schedule, flush_s, dict(labels)
+    )
+
+
+def check_name(given: Any, place: str) -> str:
+    """A name of a query, stream, type or bundle."""
+    if not isinstance(given, str) or not NAME.fullmatch(given):
+        raise FlowError(place, f"must be a letter and up to 62 letters, digits, '_', '.' or '-', got {given!r:.80}")
+    return given
+
+
+def parse_stop(given: Any, place: str = "stop") -> Stop:
+    """``{"count": n}``, ``{"time_s": s}``, or nothing."""
+    if given is None:
+        return Stop()
+    stop = _mapping(given, place)
+    _known(stop, ("count", "time_s"), place)
+    if len(stop) > 1:
+        raise FlowError(place, "count or time_s, not both")
+    count, time_s = stop.get("count"), stop.get("time_s")
+    if count is not None and (not isinstance(count, int) or isinstance(count, bool) or not 1 <= count < 2**62):
+        raise FlowError(f"{place}.count", f"must be a whole number of at least 1, got {count!r:.40}")
+    return Stop(count, None if time_s is None else _number(time_s, f"{place}.time_s", least=0.001, most=1e9))
+
+
+def parse_type(given: Any, place: str) -> StreamType:
+    """A stream type: the name of a registered one, or a document ``{name, under, attributes}``."""
+    try:
+        if isinstance(given, str):
+            return stream_types.get(given)
+        document = _mapping(given, place)
+        _known(document, ("name", "under", "attributes"), place)
+        name = check_name(document.get("name"), f"{place}.name")
+        parent = stream_types.get(_text(document.get("under", "Stream"), f"{place}.under"))
+        attributes = _mapping(document.get("attributes"), f"{place}.attributes")
+        for key, kind in attributes.items():
+            _text(kind, f"{place}.attributes.{key}")
+        return create_stream_type(name, attributes, parent, TypeRegistry())
+    except (FlowError, UnknownName):
+        raise
+    except GsdmError as error:
+        raise FlowError(place, str(error)) from error
+
+
+def _input(given: Any, number: int, overload: Any, registered: Registered) -> RegisteredStream:
+    place = f"inputs[{number}]"
+    document = _mapping({"source": given} if isinstance(given, str) else given, place)
+    _known(document, ("name", "source", "type", "interface", "options"), place)
+    name = check_name(document.get("name", document.get("source", f"in{number}")), f"{place}.name")
+    if "source" in document:
+        _known(document, ("name", "source"), place)
+        document = registered("source", _text(document["source"], f"{place}.source"))
+    stream = parse_stream(document, name, place, source=True)
+    if overload is not None:
+        if overload not in OVERLOAD_POLICIES:
+            raise UnknownName("overload policy", str(overload)[:80], OVERLOAD_POLICIES)
+        known = interfaces.get(stream.interface).known_options
+        if known is None or "overload" in known:
+            stream.options = {"overload": overload, **stream.options}
+    return stream
+
+
+def parse_stream(document: Mapping[str, Any], name: str, place: str, source: bool) -> RegisteredStream:
+    """An input or result stream: its type (needed for a source), interface and the interface's options."""
+    if "interface" not in document:
+        raise FlowError(place, f"needs an interface; known: {', '.join(interfaces.names())}")
+    interface = _text(document["interface"], f"{place}.interface")
+    options = _mapping(document.get("options") or {}, f"{place}.options")
+    stream_type = None
+    if source or "type" in document:
+        if "type" not in document:
+            raise FlowError(place, f"needs a type; known: {', '.join(stream_types.names())}")
+        stream_type = parse_type(document["type"], f"{place}.type")
+    found = interfaces.get(interface)
+    if found.local:
+        raise FlowError(f"{place}.interface", f"{interface!r} holds objects of one process: it cannot be submitted")
+    for key in options:
+        if found.known_options is not None and key not in found.known_options:
+            raise UnknownName(f"option of interface {interface!r}", str(key)[:80], found.known_options)
+    try:
+        if stream_type is not None:
+            found(stream_type, options)  # complains of wrong values; what it opens, it opens later
+    except FlowError:
+        raise
+    except GsdmError as error:
+        raise FlowError(f"{place}.options", str(error)) from error
+    except Exception as error:
+        raise FlowError(f"{place}.options", f"{type(error).__name__}: {error}") from error
+    return RegisteredStream(name, interface, stream_type, dict(options))
+
+
+def _outputs(given: Any, registered: Registered) -> tuple[tuple[RegisteredStream, ...], tuple[str, ...]]:
+    listed = _list(given, "outputs") if given is not None else []
+    made: list[RegisteredStream] = []
+    kept: list[str] = []
+    for number, one in enumerate(listed or [{"name": "results"}]):
+        place = f"outputs[{number}]"
+        document = _mapping({"sink": one} if isinstance(one, str) else one, place)
+        _known(document, ("name", "sink", "type", "interface", "options"), place)
+        default = document.get("sink", "results" if number == 0 else f"results{number}")
+        name = check_name(document.get("name", default), f"{place}.name")
+        if "sink" in document:
+            _known(document, ("name", "sink"), place)
+            document = registered("sink", _text(document["sink"], f"{place}.sink"))
+        if "interface" in document:
+            made.append(parse_stream(document, name, place, source=False))
+        else:
+            _known(document, ("name", "type"), place)
+            stream_type = parse_type(document["type"], f"{place}.type") if "type" in document else None
+            made.append(RegisteredStream(name, KEPT, stream_type))
+            kept.append(name)
+    return tuple(made), tuple(kept)
+
+
+def _flow(given: Mapping[str, Any], inputs: int, cores: int) -> DataFlow:
+    if ("flow" in given) == ("function" in given):
+        raise FlowError(
+            "specification", "needs either a flow (a template call), or a function with its params and plan"
+        )
+    try:
+        if "flow" in given:
+            for member in ("params", "plan"):
+                if member in given:
+                    raise FlowError(member, "goes with a function, not with a flow")
+            _refuse_code(given["flow"], "flow")
+            return build(given["flow"])
+        return _planned(given, inputs, cores)
+    except GsdmError:
+        raise
+    except RecursionError:
+        raise FlowError("flow", f"is nested more than {MAX_DEPTH} deep") from None
+    except Exception as error:  # a document may hold anything anywhere; the builder says what it cannot take
+        raise FlowError("flow", f"does not make a data flow: {type(error).__name__}: {error}") from error
+
+
+def _planned(given: Mapping[str, Any], inputs: int, cores: int) -> DataFlow:
+    """A single function, by itself or parallelized as ``plan`` says."""
+    name = _text(given["function"], "function")
+    params = given.get("params")
+    _refuse_code(params, "params")
+    plan = given.get("plan", "central")
+    function = functions.get(name)
+    if plan == "auto":
+        strategies = [strategy for strategy in function.strategies if _serves(strategy.degrees, cores)]
+        if inputs > 1 or cores < 2 or not strategies:
+            return central(name, params, inputs)
+        return parallelize(name, params, strategies[0].name, cores)
+    if plan == "central":
+        return central(name, params, inputs)
+    wanted = _mapping(plan, "plan")
+    _known(wanted, ("strategy", "degree"), "plan")
+    degree = wanted.get("degree", 2)
+    if not isinstance(degree, int) or isinstance(degree, bool) or degree < 1:
+        raise FlowError("plan.degree", f"must be a whole number of at least 1, got {degree!r:.40}")
+    return parallelize(name, params, _text(wanted.get("strategy"), "plan.strategy"), degree)
+
+
+def _serves(degrees: tuple[int, ...] | None, cores: int) -> bool:
+    return degrees is None or cores in degrees
+
+
+def _refuse_code(value: Any, place: str, depth: int = 0) -> None:
+    """Function code comes from installed packages and uploaded bundles, never inside a specification."""
+    if depth > MAX_DEPTH:
+        raise FlowError(place, f"is nested more than {MAX_DEPTH} deep")
+    if isinstance(value, Mapping):
+        if "code" in value:
+            raise FlowError(place, "must not carry code: upload it as a bundle, and name its function")
+        for key, item in value.items():
+            _refuse_code(item, f"{place}.{key}", depth + 1)
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            _refuse_code(item, f"{place}[{number}]", depth + 1)
+
+
+def _mapping(given: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise FlowError(place, f"expected a mapping, got {_kind(given)}")
+    for key in given:
+        if not isinstance(key, str):
+            raise FlowError(place, f"keys must be text, got {key!r:.40}")
+    return given
+
+
+def _list(given: Any, place: str) -> list[Any]:
+    if not isinstance(given, list):
+        raise FlowError(place, f"expected a list, got {_kind(given)}")
+    return given
+
+
+def _text(given: Any, place: str) -> str:
+    if not isinstance(given, str):
+        raise FlowError(place, f"expected text, got {_kind(given)}")
+    return given
+
+
+def _number(given: Any, place: str, least: float, most: float) -> float:
+    if not isinstance(given, int | float) or isinstance(given, bool) or not least <= given <= most:
+        raise FlowError(place, f"must be a number from {least:g} to {most:g}, got {given!r:.40}")
+    return float(given)
+
+
+def _known(given: Mapping[str, Any], allowed: tuple[str, ...], place: str) -> None:
+    unknown = next((key for key in given if key not in allowed), None)
+    if unknown is not None:
+        raise FlowError(place, f"has no member {unknown!r:.60}; allowed: {', '.join(allowed)}")
+
+
+def _kind(given: Any) -> str:
+    return "nothing" if given is None else type(given).__name__

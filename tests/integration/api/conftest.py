@@ -1,0 +1,130 @@
+"""A running coordinator for the tests of the REST face: a process of its own, as people run it."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+START_S = 60.0
+RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64}}
+
+
+class Service:
+    """A coordinator's process over a home folder; it can be killed and started again."""
+
+    def __init__(self, home, *options):
+        self.home = Path(home)
+        self.options = options
+        self.process = None
+
+    def start(self):
+        """Start it and wait until it takes work."""
+        (self.home / "server.json").unlink(missing_ok=True)
+        self.home.mkdir(parents=True, exist_ok=True)
+        with (self.home / "log").open("ab") as log:
+            command = [sys.executable, "-m", "gsdm_grid.cli", "serve", "--home", str(self.home), "--port", "0"]
+            self.process = subprocess.Popen([*command, *self.options], stdout=log, stderr=log)
+        deadline_s = time.monotonic() + START_S
+        while not self._ready():
+            assert self.process.poll() is None, (self.home / "log").read_text()[-3000:]
+            assert time.monotonic() < deadline_s, (self.home / "log").read_text()[-3000:]
+            time.sleep(0.05)
+        return self
+
+    def _ready(self):
+        try:
+            return httpx.get(f"{self.url}/readyz").status_code == 200
+        except (OSError, ValueError, httpx.HTTPError):
+            return False
+
+    @property
+    def url(self):
+        return json.loads((self.home / "server.json").read_text())["url"]
+
+    @property
+    def token(self):
+        return (self.home / "admin.token").read_text().strip()
+
+    def log_lines(self):
+        """What it logged."""
+        return (self.home / "log").read_text().splitlines()
+
+    def client(self, token=None, **options):
+        """A plain HTTP client with a token."""
+        headers = {"Authorization": f"Bearer {token or self.token}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=30, **options)
+
+    def kill(self):
+        """End it as a crash would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(30)
+
+    def stop(self):
+        """End it politely."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(60)
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory):
+    """One coordinator over threads, shared by the tests."""
+    made = Service(tmp_path_factory.mktemp("coordinator"), "--placement", "threads").start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def own_service(tmp_path):
+    """Make coordinators of a test's own, by placement; they are stopped after the test."""
+    made = []
+
+    def make(*options):
+        made.append(Service(tmp_path / f"home{len(made)}", *options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+@pytest.fixture
+def rest(service):
+    """A client with the admin token."""
+    with service.client() as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def wait_for():
+    """Ask until something holds; gives the answer."""
+
+    def wait(look, holds, timeout_s=30.0):
+        deadline_s = time.monotonic() + timeout_s
+        while not holds(found := look()):
+            assert time.monotonic() < deadline_s, found
+            time.sleep(0.02)
+        return found
+
+    return wait
+
+
+@pytest.fixture(scope="session")
+def done(wait_for):
+    """Wait for the operation that a response promises; gives it."""
+
+    def wait(client, response, timeout_s=60.0):
+        assert response.status_code == 202, response.text
+        place = response.headers["Location"]
+        found = wait_for(lambda: client.get(place).json(), lambda one: one["finished"] is not None, timeout_s)
+        assert found["status"] == "succeeded", found["error"]
+        return found
+
+    return wait
+
+

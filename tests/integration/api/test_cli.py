@@ -1,0 +1,253 @@
+"""The command line and the client against a coordinator that runs as people run it."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from gsdm_grid.cli import app
+from gsdm_grid.client import AsyncClient, Client
+
+ROOT = Path(__file__).resolve().parents[3]
+FFT3 = str(ROOT / "examples" / "fft3.yaml")
+DEADLINE_S = 30.0
+UPLOADED = """
+from gsdm_grid import Radio, current_window, sqf
+
+
+@sqf(Radio)
+def cli_silence(s):
+    "Radio without x."
+    window = current_window(s)
+    return window.replace(x=0 * window.x)
+"""
+
+
+@pytest.fixture
+def environment(service, monkeypatch):
+    """As on the machine of somebody who started the coordinator there."""
+    for name in ("GSDM_SERVER", "GSDM_TOKEN", "GSDM_DEBUG", "GSDM_DATABASE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GSDM_HOME", str(service.home))
+
+
+@pytest.fixture
+def gsdm(environment):
+    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+
+    def run(*arguments, fails=False):
+        done = runner.invoke(app, [str(argument) for argument in arguments])
+        assert (done.exit_code != 0) == fails, done.output
+        return done
+
+    return run
+
+
+@pytest.fixture
+def client(environment):
+    with Client() as made:
+        yield made
+
+
+@pytest.fixture
+def spec(tmp_path):
+    """Make a specification of a query over noise; returns its file."""
+
+    def make(name, **members):
+        options = {"window": 64, **members.pop("options", {})}
+        document = {
+            "name": name,
+            "inputs": [{"type": "Radio", "interface": "synthetic_radio", "options": options}],
+            "flow": {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]},
+            **members,
+        }
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+        return tmp_path / f"{name}.json"
+
+    return make
+
+
+@pytest.fixture
+def dropped(client):
+    """Drop these queries at the end, if they are still there."""
+    names = []
+    yield names
+    for name in names:
+        for query in client.queries(name=name):
+            client.drop(query.name, timeout_s=DEADLINE_S)
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_the_first_use_in_the_readme_prints_windows(gsdm, dropped):
+    dropped.append("fft3")
+    submitted = gsdm("submit", FFT3)
+    assert "gsdm results fft3 --follow" in submitted.output
+    command = [sys.executable, "-m", "gsdm_grid.cli", "results", "fft3", "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as reading:
+        watchdog = threading.Timer(DEADLINE_S, reading.kill)
+        watchdog.start()
+        printed = [reading.stdout.readline() for _ in range(20)]
+        reading.kill()
+        watchdog.cancel()
+    numbers = [int(line.split()[0]) for line in printed]
+    assert numbers == list(range(numbers[0], numbers[0] + 20))
+    assert "x: 1024 complex64, |max|" in printed[0]
+
+
+def test_a_query_goes_through_its_life(gsdm, spec, dropped):
+    dropped.append("life")
+    assert "stored; run it: gsdm run life" in gsdm("submit", spec("life"), "--no-run").output
+    assert "there are no windows yet" in gsdm("results", "life").stderr
+    assert json.loads(gsdm("show", "life", "--json").stdout)["state"] == "specified"
+    assert "query life is running" in gsdm("run", "life", "--count", "300").output
+    printed = gsdm("results", "life", "--follow", "--last", "1000").output
+    assert [int(line.split()[0]) for line in printed.splitlines()] == list(range(300))
+    assert "query life is running" in gsdm("run", "life").output
+    assert "has stopped" in gsdm("stop", "life").output
+    shown = gsdm("show", "life").output
+    assert "life is installed" in shown
+    assert "synthetic_radio" in shown
+    assert "life" in gsdm("ls", "--state", "installed").output
+    assert {one["action"] for one in json.loads(gsdm("operations", "--query", "life", "--json").stdout)} >= {"run"}
+    assert "succeeded" in gsdm("operations", "--query", "life").output
+    assert "query life is gone" in gsdm("rm", "life").output
+    assert gsdm("show", "life", fails=True).stderr.startswith("error: ")
+
+
+def test_a_running_query_shows_where_it_runs_and_how_it_fares(gsdm, spec, dropped, client):
+    dropped.append("busy")
+    gsdm("submit", spec("busy", options={"rate": 500}))
+    next(client.result_blocks("busy", start="latest"))
+    figures = json.loads(gsdm("stats", "busy", "--json").stdout)
+    assert {one["does"] for one in figures} == {"RRpart", "fft3", "S-Merge"}
+    assert "S-Merge" in gsdm("stats", "busy").output
+    assert {one["host"] for one in json.loads(gsdm("sites", "--query", "busy", "--json").stdout)} == {"thread"}
+    assert "RRpart" in gsdm("sites").output
+    assert "S-Merge" in gsdm("graph", "busy").output
+    assert gsdm("graph", "busy", "--format", "dot").output.startswith("digraph")
+    assert "vertices" in json.loads(gsdm("graph", "busy", "--json").stdout)
+    client.deactivate("busy", timeout_s=DEADLINE_S)
+
+
+def test_statistics_are_watched_until_the_query_is_gone(gsdm, spec, dropped, client):
+    dropped.append("watched")
+    gsdm("submit", spec("watched", options={"rate": 500}))
+    command = [sys.executable, "-m", "gsdm_grid.cli", "stats", "watched", "--watch", "--period", "0.1", "--json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    ) as looking:
+        first = json.loads(looking.stdout.readline())
+        client.drop("watched", timeout_s=DEADLINE_S)
+        _, said = looking.communicate(timeout=DEADLINE_S)
+    assert first["state"] == "active"
+    assert "Traceback" not in said
+
+
+def test_results_are_plotted_until_the_run_is_over(gsdm, spec, dropped):
+    dropped.append("plotted")
+    gsdm("submit", spec("plotted"), "--count", "50")
+    drawn = gsdm("results", "plotted", "--plot").output
+    assert "power of x, y and z" in drawn
+    assert "window 49" in drawn
+    assert "dB" in drawn
+
+
+def test_results_as_json_are_one_window_a_line(gsdm, spec, dropped):
+    dropped.append("lines")
+    gsdm("submit", spec("lines"), "--count", "20")
+    told = lines(gsdm("results", "lines", "--json", "--follow", "--last", "1000", "--points", "4").stdout)
+    assert [one["seq"] for one in told] == list(range(20))
+    assert len(told[0]["values"]["x"]["magnitude"]) == 4
+    assert [one["seq"] for one in lines(gsdm("results", "lines", "--json", "--last", "3").stdout)] == [17, 18, 19]
+
+
+def test_every_window_comes_with_all_its_values(client, spec, dropped):
+    dropped.append("values")
+    client.submit(spec("values", flow="fft3", stop={"count": 10}))
+    client.run("values", timeout_s=DEADLINE_S)
+    blocks = list(client.result_blocks("values"))
+    assert sum(map(len, blocks)) == 10
+    assert all(np.asarray(block.x).dtype == np.complex64 for block in blocks)
+    events = list(client.results("values", points=64))
+    told = [window["values"]["x"] for event in events for window in event.windows]
+    sent = np.concatenate([np.asarray(block.x) for block in blocks])
+    np.testing.assert_allclose(np.array([one["re"] for one in told]), sent.real, rtol=1e-6)
+    assert events[-1].end in ("finished", "stopped")
+    assert client.latest("values", last=3, points=8)["next"] == 10
+
+
+def test_the_async_client_does_the_same(environment, spec, dropped):
+    dropped.append("awaited")
+
+    async def life():
+        async with AsyncClient() as client:
+            assert await client.is_ready()
+            await client.submit(spec("awaited"))
+            await client.run("awaited", count=30, timeout_s=DEADLINE_S)
+            counted = [len(block) async for block in client.result_blocks("awaited")]
+            names = [query.name async for query in client.queries(name="awai")]
+            await client.drop("awaited", timeout_s=DEADLINE_S)
+            return sum(counted), names
+
+    assert asyncio.run(life()) == (30, ["awaited"])
+
+
+def test_a_refusal_is_one_clear_line(gsdm, spec, dropped):
+    dropped.append("twice")
+    gsdm("submit", spec("twice"), "--no-run")
+    for arguments, expected in (
+        (("submit", spec("twice")), "twice"),
+        (("submit", spec("wrong", flow="nothing_like_it"), "--no-run"), "unknown function 'nothing_like_it'"),
+        (("stop", "twice"), "allowed now: "),
+        (("run", "nobody"), "nobody"),
+        (("ls", "--token", "wrong"), "token"),
+    ):
+        told = gsdm(*arguments, fails=True).stderr
+        assert told.startswith("error: ")
+        assert expected in told
+        assert told.count("\n") == 1
+
+
+def test_tokens_are_made_listed_and_removed(gsdm, service):
+    made = gsdm("token", "create", "cli-viewer", "--role", "viewer")
+    secret = made.stdout.strip()
+    assert "cli-viewer" in gsdm("token", "ls").output
+    assert json.loads(gsdm("ls", "--token", secret, "--json").stdout) is not None
+    assert "viewer" in gsdm("token", "create", "other", "--token", secret, fails=True).stderr
+    gsdm("token", "rm", "cli-viewer")
+    assert "cli-viewer" not in {one["name"] for one in json.loads(gsdm("token", "ls", "--json").stdout)}
+
+
+def test_functions_of_the_coordinator_are_listed(gsdm, service):
+    listed = json.loads(gsdm("functions", "--server", service.url, "--json").stdout)
+    assert "fft3" in {one["name"] for one in listed}
+    assert "fft3(Radio)" in gsdm("functions", "fft3", "--server", service.url).output
+
+
+def test_uploaded_functions_are_used(client, spec, dropped, tmp_path):
+    dropped.append("uploaded")
+    (tmp_path / "code.py").write_text(UPLOADED)
+    assert client.upload_bundle("cli_bundle", tmp_path / "code.py").functions
+    assert "cli_bundle.cli_silence" in {one["name"] for one in client.functions()}
+    client.submit(spec("uploaded", flow="cli_bundle.cli_silence", stop={"count": 3}))
+    client.run("uploaded", timeout_s=DEADLINE_S)
+    assert not any(np.any(block.x) for block in client.result_blocks("uploaded"))
+    client.drop("uploaded", timeout_s=DEADLINE_S)
+    client.delete("bundles", "cli_bundle")
+    assert "cli_bundle.cli_silence" not in {one["name"] for one in client.functions()}
+
+
+def test_doctor_finds_the_coordinator(gsdm):
+    told = {one["name"]: one for one in json.loads(gsdm("doctor", "--json").stdout)}
+    assert told["coordinator"]["verdict"] == "ok"
+    assert {"Python", "Java", "Ray", "Spark", "port", "disk", "shared memory", "memory"} <= set(told)

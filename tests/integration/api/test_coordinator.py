@@ -1,0 +1,201 @@
+"""The coordinator over its store and a grid of threads: states, operations, results, and the way back after an end."""
+
+import time
+
+import pytest
+
+from api.coordinator import Coordinator
+from api.errors import Problem
+from api.settings import ServiceSettings
+from api.store import Store
+from gsdm_grid.errors import InvalidTransition, QueryError
+
+DEADLINE_S = 20.0
+RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "limit": 500}}
+SPECIFICATION = {
+    "name": "q",
+    "inputs": [RADIO],
+    "flow": {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]},
+}
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start coordinators over one home folder, one after the other; all are ended at the end."""
+    started = []
+
+    def begin():
+        settings = ServiceSettings(home=tmp_path, placement="threads")
+        coordinator = Coordinator(settings, Store(settings.database_url))
+        coordinator.start()
+        started.append(coordinator)
+        return coordinator
+
+    yield begin
+    for coordinator in started:
+        if coordinator.ready:
+            coordinator.close()
+
+
+def done(coordinator, operation):
+    """Wait for an operation; gives its document."""
+    return until(lambda: coordinator.operations.view(operation["id"]), lambda found: found["finished"] is not None)
+
+
+def until(look, holds):
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not holds(found := look()):
+        assert time.monotonic() < deadline_s, found
+        time.sleep(0.01)
+    return found
+
+
+def run_over(coordinator, name="q"):
+    """Wait until a run is over: being installed is all that is wanted of the query."""
+    return until(lambda: coordinator.view(name), lambda query: query["state"] == query["desired"] == "installed")
+
+
+def ordinals(log):
+    return [int(ordinal) for _, block in log.read(0, 10**6).blocks for ordinal in block.ordinals]
+
+
+def test_the_life_cycle_step_by_step(start):
+    coordinator = start()
+    assert coordinator.submit(SPECIFICATION, "t", "operator")["state"] == "specified"
+    for action, reached in [("compile", "compiled"), ("install", "installed")]:
+        assert done(coordinator, coordinator.act("q", action))["status"] == "succeeded"
+        assert coordinator.view("q")["state"] == reached
+    assert done(coordinator, coordinator.act("q", "activate", {"stop": {"count": 100}}))["status"] == "succeeded"
+    run_over(coordinator)
+    log = coordinator.result_log("q", None)
+    assert ordinals(log) == list(range(100))
+    done(coordinator, coordinator.act("q", "activate", {"stop": {"count": 50}}))
+    run_over(coordinator)
+    assert ordinals(log) == list(range(150))
+    states = [event["state"] for event in coordinator.events("q", 50)][::-1]
+    assert states == ["specified", "compiled", "installed", "active", "installed", "active", "installed"]
+    assert done(coordinator, coordinator.act("q", "delete"))["status"] == "succeeded"
+    with pytest.raises(Problem, match="no query 'q'"):
+        coordinator.view("q")
+    assert not log.path.exists()
+
+
+def test_actions_that_the_state_does_not_allow_are_refused(start):
+    coordinator = start()
+    coordinator.submit(SPECIFICATION, "t", "operator")
+    with pytest.raises(InvalidTransition, match="cannot activate"):
+        coordinator.act("q", "activate")
+    with pytest.raises(InvalidTransition, match="cannot deactivate"):
+        coordinator.act("q", "deactivate")
+
+
+def test_actions_may_be_promised_one_after_the_other(start):
+    coordinator = start()
+    coordinator.submit(SPECIFICATION, "t", "operator")
+    promised = [coordinator.act("q", action) for action in ("compile", "install", "activate", "deactivate")]
+    assert [done(coordinator, one)["status"] for one in promised] == ["succeeded"] * 4
+    assert coordinator.view("q")["state"] == "installed"
+
+
+def test_a_name_can_be_taken_once(start):
+    coordinator = start()
+    coordinator.submit(SPECIFICATION, "t", "operator")
+    with pytest.raises(Problem, match="already"):
+        coordinator.submit(SPECIFICATION, "t", "operator")
+
+
+def test_code_by_name_needs_an_admin(start):
+    coordinator = start()
+    source = {"type": "Radio", "interface": "generator", "options": {"function": "os:listdir"}}
+    with pytest.raises(Problem, match="needs an admin"):
+        coordinator.submit({**SPECIFICATION, "inputs": [source]}, "t", "operator")
+
+
+def test_a_query_that_fails_says_why_and_can_be_run_again(start):
+    coordinator = start()
+    broken = {**RADIO, "options": {**RADIO["options"], "window": 100}}  # 64 parts do not divide it
+    flow = {"template": "parallelize", "args": ["fft3", {}, "window_split", 64]}
+    coordinator.submit({"name": "q", "inputs": [broken], "flow": flow}, "t", "operator")
+    coordinator.act("q", "run")
+    query = until(lambda: coordinator.view("q"), lambda query: query["state"] == "failed")
+    assert query["error"]["type"] == "urn:gsdm:problem:function-failed"
+    assert "fft3part" in query["error"]["detail"]
+    coordinator.replace("q", {"inputs": [RADIO], "flow": flow}, "operator", None)
+    done(coordinator, coordinator.act("q", "run", {"stop": {"count": 10}}))
+    run_over(coordinator)
+    assert ordinals(coordinator.result_log("q", None)) == list(range(10))
+
+
+def test_an_immediate_stop_gives_up_what_is_under_way_and_resumes_without_a_gap(start):
+    coordinator = start()
+    paced = {**RADIO, "options": {"window": 64, "rate": 2000, "limit": 1500}}
+    coordinator.submit({**SPECIFICATION, "inputs": [paced]}, "t", "operator")
+    done(coordinator, coordinator.act("q", "run"))
+    log = coordinator.result_log("q", None)
+    until(lambda: log.next, lambda kept: kept > 50)
+    done(coordinator, coordinator.act("q", "deactivate", {"mode": "immediate"}))
+    assert coordinator.view("q")["state"] == "compiled"
+    done(coordinator, coordinator.act("q", "run"))
+    run_over(coordinator)
+    assert ordinals(log) == list(range(1500))
+
+
+@pytest.mark.parametrize("function", ["fft3", "aggregate"])
+def test_after_a_restart_an_active_query_goes_on_without_a_lost_or_doubled_window(start, function):
+    """`aggregate` looks at several windows, so the whole stream is read again."""
+    coordinator = start()
+    paced = {**RADIO, "options": {"window": 64, "rate": 2000, "limit": 1500}}
+    params = {} if function == "fft3" else {"size": 3, "step": 1}
+    coordinator.submit({"name": "q", "inputs": [paced], "function": function, "params": params}, "t", "operator")
+    done(coordinator, coordinator.act("q", "run"))
+    log = coordinator.result_log("q", None)
+    until(lambda: log.next, lambda kept: kept > 50)
+    coordinator.close()
+    kept = log.next
+    assert kept < 1400
+    coordinator = start()
+    run_over(coordinator)
+    found = ordinals(coordinator.result_log("q", None))
+    assert len(found) > 1400
+    assert found == list(range(found[0], found[0] + len(found)))
+
+
+def test_after_a_restart_a_count_counts_from_where_the_run_began(start):
+    coordinator = start()
+    paced = {**RADIO, "options": {"window": 64, "rate": 1000}}
+    coordinator.submit({**SPECIFICATION, "inputs": [paced]}, "t", "operator")
+    done(coordinator, coordinator.act("q", "run", {"stop": {"count": 100}}))
+    run_over(coordinator)
+    done(coordinator, coordinator.act("q", "activate", {"stop": {"count": 700}}))
+    log = coordinator.result_log("q", None)
+    until(lambda: log.next, lambda kept: kept > 200)
+    coordinator.close()
+    coordinator = start()
+    run_over(coordinator)
+    assert ordinals(coordinator.result_log("q", None)) == list(range(800))
+
+
+def test_after_a_restart_an_idle_query_is_what_it_was(start):
+    coordinator = start()
+    coordinator.submit(SPECIFICATION, "t", "operator")
+    coordinator.submit({**SPECIFICATION, "name": "p"}, "t", "operator")
+    done(coordinator, coordinator.act("p", "compile"))
+    coordinator.close()
+    coordinator = start()
+    assert coordinator.view("q")["state"] == "specified"
+    assert coordinator.view("p")["state"] == "compiled"
+    assert coordinator.plan("p")["query"] == "p"
+
+
+def test_a_second_coordinator_over_the_same_folder_is_refused(start):
+    start()
+    with pytest.raises(Exception, match="another coordinator"):
+        start()
+
+
+def test_a_broken_specification_is_not_stored(start):
+    coordinator = start()
+    with pytest.raises(QueryError, match="fft9"):
+        coordinator.submit({"name": "q", "inputs": [RADIO], "function": "fft9"}, "t", "operator")
+    with pytest.raises(Problem, match="no query"):
+        coordinator.view("q")

@@ -1,0 +1,118 @@
+"""A coordinator that is killed: after its restart states are true, and result streams go on."""
+
+import time
+
+import psutil
+import pytest
+
+RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 256, "rate": 400}}
+FLOW = {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]}
+
+
+def specification(name="q", **members):
+    return {"name": name, "inputs": [RADIO], "flow": FLOW, **members}
+
+
+def kept(client, name="q"):
+    """Seq and timestamp of all windows that are kept."""
+    found = client.get(f"/v1/queries/{name}/results", params={"last": 1000, "points": 1, "attributes": "ts"})
+    return found.json()
+
+
+def timestamps(client, name="q"):
+    return [window["values"]["ts"] for window in kept(client, name)["windows"]]
+
+
+def expected(count):
+    """Timestamps of the source's first windows: 256 samples at 1 MHz apart, in nanoseconds."""
+    return [number * 256_000 for number in range(count)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("placement", ["threads", "grid"])
+def test_killed_while_active_the_result_goes_on_without_a_lost_or_doubled_window(own_service, wait_for, placement):
+    service = own_service("--placement", placement).start()
+    with service.client() as client:
+        client.post("/v1/queries", json=specification(stop={"count": 900}))
+        client.post("/v1/queries/q/run")
+        wait_for(lambda: len(timestamps(client)), lambda count: count > 200, 90)
+    below = psutil.Process(service.process.pid).children(recursive=True)
+    service.kill()
+    service.start()
+    with service.client() as client:
+        before = len(timestamps(client))
+        assert 200 < before < 900
+        query = client.get("/v1/queries/q").json()
+        assert query["desired"] == "active"
+        over = lambda query: query["state"] == query["desired"] == "installed"  # noqa: E731
+        wait_for(lambda: client.get("/v1/queries/q").json(), over, 90)
+        assert timestamps(client) == expected(900)
+        states = [event["state"] for event in client.get("/v1/queries/q/events").json()["items"]][::-1]
+        assert states == ["specified", "compiled", "installed", "active", "compiled", "installed", "active", "installed"]
+    gone, alive = psutil.wait_procs(below, timeout=45)
+    assert not alive, [process.cmdline() for process in alive]
+
+
+def test_killed_while_compiling_the_promise_is_kept(own_service, wait_for):
+    service = own_service("--placement", "threads").start()
+    with service.client() as client:
+        for number in range(20):
+            client.post("/v1/queries", json=specification(f"q{number}"))
+        promised = [client.post(f"/v1/queries/q{number}/compile").headers["Location"] for number in range(20)]
+    service.kill()
+    service.start()
+    with service.client() as client:
+        for place in promised:
+            wait_for(lambda place=place: client.get(place).json()["status"], lambda status: status == "succeeded")
+        for number in range(20):
+            query = client.get(f"/v1/queries/q{number}").json()
+            assert (query["state"], query["desired"]) == ("compiled", "compiled")
+
+
+def test_killed_while_stopping_the_query_is_installed_and_resumable(own_service, wait_for, done):
+    service = own_service("--placement", "threads").start()
+    with service.client() as client:
+        client.post("/v1/queries", json=specification())
+        done(client, client.post("/v1/queries/q/run"))
+        wait_for(lambda: len(timestamps(client)), lambda count: count > 50)
+        client.post("/v1/queries/q/deactivate")
+    service.kill()
+    service.start()
+    with service.client() as client:
+        over = lambda query: query["state"] == query["desired"] == "installed"  # noqa: E731
+        wait_for(lambda: client.get("/v1/queries/q").json(), over)
+        before = len(timestamps(client))
+        done(client, client.post("/v1/queries/q/activate", json={"count": 100}))
+        wait_for(lambda: client.get("/v1/queries/q").json(), over)
+        found = timestamps(client)
+        assert before < len(found) <= before + 120
+        assert found == expected(len(found))
+
+
+def test_what_was_registered_survives(own_service):
+    service = own_service("--placement", "threads").start()
+    with service.client() as client:
+        wave = {"name": "Wave", "attributes": {"x": "vector of float32"}}
+        assert client.post("/v1/types", json=wave).status_code == 201
+        source = {"name": "antenna", **RADIO}
+        assert client.post("/v1/sources", json=source).status_code == 201
+        viewer = client.post("/v1/tokens", json={"name": "eve", "role": "viewer"}).json()["token"]
+        client.post("/v1/queries", json={"name": "q", "inputs": ["antenna"], "function": "fft3"})
+    service.kill()
+    service.start()
+    with service.client(viewer) as client:
+        assert client.get("/v1/types/Wave").status_code == 200
+        assert client.get("/v1/sources/antenna").status_code == 200
+        assert client.get("/v1/queries/q").json()["state"] == "specified"
+
+
+def test_a_polite_end_leaves_nothing_running(own_service, done, wait_for):
+    service = own_service("--placement", "threads").start()
+    with service.client() as client:
+        client.post("/v1/queries", json=specification())
+        done(client, client.post("/v1/queries/q/run"))
+    before_s = time.monotonic()
+    service.stop()
+    assert service.process.returncode == 0
+    assert time.monotonic() - before_s < 30
+    assert not (service.home / "server.json").exists()

@@ -1,0 +1,261 @@
+import io
+import json
+import subprocess
+import sys
+import textwrap
+import zipfile
+
+import pytest
+
+from api.bundles import Bundles
+from api.errors import Problem
+from api.store import Store
+from gsdm_grid.functions import FunctionRegistry, functions, reference
+from gsdm_grid.model import stream_types
+
+PYTHON, ZIP = "text/x-python", "application/zip"
+TWICE = "from gsdm_grid.functions import sqf\n@sqf\ndef twice(s, by={by}):\n    return s * by\n"
+PACKAGE = {
+    "__init__.py": """
+        from gsdm_grid.functions import sqf
+        from . import constants
+        from .inner.helpers import scaled
+
+        @sqf
+        def gain(s):
+            return scaled(s) + constants.OFFSET
+
+        @sqf(name="other", register=False)
+        def not_registered(s):
+            return gain(s) + 1
+    """,
+    "constants.py": "OFFSET = 100\nFACTOR = 3\n",
+    "inner/__init__.py": "from gsdm_grid.functions import sqf\n@sqf\ndef deep(s):\n    return s\n",
+    "inner/helpers.py": """
+        from ..constants import FACTOR
+        from .. import constants
+
+        class Scale:
+            def __init__(self, factor):
+                self.factor = factor
+            def __call__(self, value):
+                return value * self.factor * (constants.FACTOR // FACTOR)
+
+        def scaled(value):
+            return Scale(FACTOR)(value)
+    """,
+}
+
+
+def zipped(files):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, source in files.items():
+            archive.writestr(name, textwrap.dedent(source))
+    return buffer.getvalue()
+
+
+def in_another_process(given, expression):
+    """Value of an expression about ``f``, a resolved reference, where there are no bundles."""
+    program = (
+        "import json, sys\nfrom gsdm_grid.functions import resolve\n"
+        f"f = resolve(json.loads(sys.argv[1]))\nprint(json.dumps({expression}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(given)], capture_output=True, text=True, check=False, cwd="/"
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = Store(f"sqlite:///{tmp_path / 'gsdm.sqlite'}")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def registry():
+    return FunctionRegistry()
+
+
+@pytest.fixture
+def users():
+    """Queries by the name of the function that they use."""
+    return {}
+
+
+@pytest.fixture
+def made(store, tmp_path, registry, users):
+    bundles = Bundles(store, tmp_path / "bundles", users.get, registry)
+    yield bundles
+    users.clear()
+    for bundle in bundles.list():
+        bundles.remove(bundle["name"])
+    assert not [name for name in sys.modules if name.startswith("gsdm_bundles.")]
+
+
+def refusal(bundles, source, media_type=PYTHON):
+    content = source if isinstance(source, bytes) else textwrap.dedent(source).encode()
+    with pytest.raises(Problem) as caught:
+        bundles.upload("b", media_type, content, "t")
+    assert bundles.list() == []
+    assert not [name for name in sys.modules if name.startswith("gsdm_bundles.b_")]
+    return caught.value
+
+
+def test_functions_are_registered_under_the_bundle_and_its_version(made, registry):
+    shown, new = made.upload("b", PYTHON, TWICE.format(by=2).encode(), "t")
+    assert new
+    assert (shown["version"], shown["functions"]) == (1, ["b.twice"])
+    assert registry.get("b.twice")(3) == registry.get("b@1.twice")(3) == 6
+    assert registry.get("b.twice").name == "b.twice"
+    assert dict(registry.get("b.twice").metadata) == {"bundle": "b", "version": 1}
+    assert "twice" not in functions.names()
+
+
+def test_another_version_is_the_latest_and_the_one_before_stays(made, registry):
+    made.upload("b", PYTHON, TWICE.format(by=2).encode(), "t")
+    before = reference(registry.get("b.twice"))
+    shown, new = made.upload("b", PYTHON, TWICE.format(by=5).encode(), "t")
+    assert (shown["version"], new) == (2, True)
+    assert registry.get("b.twice")(1) == registry.get("b@2.twice")(1) == 5
+    assert registry.get("b@1.twice")(1) == 2
+    assert in_another_process(before, "f(1)") == 2
+    assert [one["version"] for one in made.get("b")["versions"]] == [2, 1]
+
+
+def test_the_same_content_again_is_the_same_version(made):
+    first, _ = made.upload("b", PYTHON, TWICE.format(by=2).encode(), "t")
+    assert made.upload("b", PYTHON, TWICE.format(by=2).encode(), "other") == (first, False)
+    made.upload("b", PYTHON, TWICE.format(by=3).encode(), "t")
+    assert made.upload("b", PYTHON, TWICE.format(by=2).encode(), "t")[0]["version"] == 3
+
+
+@pytest.mark.parametrize("folder", ["", "anything/"])
+def test_a_package_of_several_modules_works_where_it_is_not_installed(made, registry, folder):
+    shown, _ = made.upload("b", ZIP, zipped({folder + path: source for path, source in PACKAGE.items()}), "t")
+    assert shown["functions"] == ["b.deep", "b.gain", "b.other"]
+    assert registry.get("b.gain")(2) == 106
+    assert in_another_process(reference(registry.get("b.gain")), "[f(2), f.name]") == [106, "b.gain"]
+    assert in_another_process(reference(registry.get("b.other")), "f(2)") == 107
+
+
+def test_names_of_the_library_are_free_inside_a_bundle(made, registry):
+    source = b"from gsdm_grid.functions import sqf\n@sqf\ndef fft3(s):\n    return 'mine'\n"
+    made.upload("b", PYTHON, source, "t")
+    assert registry.get("b.fft3")(1) == "mine"
+    assert functions.get("fft3").code.__module__.startswith("gsdm_grid.")
+
+
+def test_bundles_are_found_again_after_a_restart(made, store, tmp_path):
+    made.upload("b", PYTHON, TWICE.format(by=2).encode(), "t")
+    made.upload("b", PYTHON, TWICE.format(by=3).encode(), "t")
+    made.upload("c", ZIP, zipped(PACKAGE), "t")
+    registry = FunctionRegistry()
+    Bundles(store, tmp_path / "elsewhere", lambda name: None, registry).load_all()
+    assert registry.get("b.twice")(1) == 3
+    assert registry.get("b@1.twice")(1) == 2
+    assert registry.get("c.gain")(2) == 106
+
+
+def test_a_bundle_that_does_not_load_any_more_is_shown_and_can_be_uploaded_again(made, store, tmp_path, monkeypatch):
+    source = f"import gsdm_test_gone\n{TWICE.format(by=2)}".encode()
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "gsdm_test_gone", sys)
+        made.upload("b", PYTHON, source, "t")
+    made.upload("c", PYTHON, TWICE.format(by=2).encode(), "t")
+    registry = FunctionRegistry()
+    again = Bundles(store, tmp_path / "bundles", lambda name: None, registry)
+    again.load_all()
+    assert "No module named 'gsdm_test_gone'" in again.get("b")["error"]
+    assert not registry.has("b.twice")
+    assert registry.has("c.twice")
+    monkeypatch.setitem(sys.modules, "gsdm_test_gone", sys)
+    assert again.upload("b", PYTHON, source, "t")[1]
+    assert again.get("b")["error"] is None
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "reason"),
+    [
+        ("x = 1", "invalid-request", "no @sqf functions"),
+        ("from gsdm_grid.functions.library.radio import fft3", "invalid-request", "no @sqf functions"),
+        ("def f(:", "function-failed", "SyntaxError"),
+        ("\n1 / 0", "function-failed", "ZeroDivisionError: division by zero (__init__.py, line 2)"),
+        ("import gsdm_nowhere", "function-failed", "No module named 'gsdm_nowhere'"),
+        ("raise SystemExit(3)", "function-failed", "SystemExit: 3"),
+        ("import sys\ndef f(): f()\nf()", "function-failed", "RecursionError"),
+        (
+            "from gsdm_grid.functions import sqf\nimport threading\nL = threading.Lock()\n@sqf\ndef f(s):\n  return L",
+            "function-failed",
+            "cannot be sent to other processes",
+        ),
+        (
+            "from gsdm_grid.functions import sqf\nf = sqf(name='a b')(lambda s: s)",
+            "invalid-request",
+            "needs a plain name",
+        ),
+        (
+            "from gsdm_grid.functions import sqf\nf = sqf(name='f')(lambda s: s)\ng = sqf(name='f')(lambda s: 1)",
+            "invalid-request",
+            "two functions named 'f'",
+        ),
+        ("from gsdm_grid.functions import sqf\n@sqf\ndef f(): pass", "function-failed", "takes no stream"),
+    ],
+)
+def test_code_that_is_no_bundle_is_refused_with_the_cause(made, source, kind, reason):
+    problem = refusal(made, source)
+    assert problem.kind == kind
+    assert reason in problem.detail
+    assert "Traceback" not in problem.detail
+
+
+@pytest.mark.parametrize("name", ["", "1a", "a.b", "a-b", "a/b", "é", "a" * 49, "a\n"])
+def test_names_of_bundles_are_plain(made, name):
+    with pytest.raises(Problem, match="name"):
+        made.upload(name, PYTHON, TWICE.format(by=2).encode(), "t")
+
+
+def test_a_bundle_in_use_is_not_removed(made, users, registry):
+    made.upload("b", PYTHON, TWICE.format(by=2).encode(), "t")
+    users["b@1.twice"] = "q"
+    with pytest.raises(Problem, match=r"query 'q' uses 'b@1\.twice'") as caught:
+        made.remove("b")
+    assert caught.value.kind == "in-use"
+    users.clear()
+    made.remove("b")
+    assert not registry.has("b.twice")
+    assert not registry.has("b@1.twice")
+    for call in (made.remove, made.get):
+        with pytest.raises(Problem, match="there is no bundle"):
+            call("b")
+
+
+TYPED = """
+from gsdm_grid import create_stream_type, sqf
+Level = create_stream_type("BundledLevel", {{"value": "{kind}"}})
+{more}
+@sqf(Level, returns=Level)
+def level(s):
+    return s
+"""
+
+
+def test_a_later_version_may_change_the_types_that_the_bundle_brought(made, registry):
+    made.upload("b", PYTHON, TYPED.format(kind="float32", more="").encode(), "t")
+    made.upload("b", PYTHON, TYPED.format(kind="float64", more="").encode(), "t")
+    assert str(stream_types.get("BundledLevel").attributes["value"]) == "float64"
+    assert str(registry.get("b@1.level").input.attributes["value"]) == "float32"
+    made.remove("b")
+    assert "BundledLevel" not in stream_types.names()
+
+
+def test_a_bundle_that_fails_leaves_the_types_as_they_were(made):
+    refusal(made, TYPED.format(kind="float32", more="1 / 0"))
+    assert "BundledLevel" not in stream_types.names()
+    made.upload("b", PYTHON, TYPED.format(kind="float64", more="").encode(), "t")
+    with pytest.raises(Problem):
+        made.upload("b", PYTHON, TYPED.format(kind="float32", more="1 / 0").encode(), "t")
+    assert str(stream_types.get("BundledLevel").attributes["value"]) == "float64"

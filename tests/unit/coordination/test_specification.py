@@ -1,0 +1,125 @@
+"""The document that people submit as a query."""
+
+import pytest
+
+from gsdm_grid.coordination.specification import Stop, parse
+from gsdm_grid.errors import FlowError, QueryError, UnknownName
+
+RADIO = {"type": "Radio", "interface": "gsdm_grid.apps.radio:SyntheticRadio", "options": {"window": 64}}
+SOURCES = {"antenna": RADIO}
+SINKS = {"away": {"interface": "null"}}
+
+
+def registered(kind, name):
+    found = {"source": SOURCES, "sink": SINKS}[kind]
+    if name not in found:
+        raise FlowError(kind, f"there is no registered {kind} {name!r}")
+    return found[name]
+
+
+def specification(**members):
+    return {"name": "q", "inputs": [RADIO], "function": "fft3", **members}
+
+
+def test_a_function_alone_is_a_central_plan_whose_result_is_kept():
+    made = parse(specification(), registered)
+    assert made.name == "q"
+    assert len(made.flow.vertices) == 1
+    assert made.kept == ("results",)
+    assert [stream.interface for stream in made.outputs] == ["log"]
+    assert made.stop == Stop()
+
+
+def test_a_nested_template_call_is_built():
+    inner = {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]}
+    flow = {"template": "PCC", "args": [2, "RRpart", inner, None, "S-Merge"]}
+    made = parse({"name": "tree", "inputs": [RADIO], "flow": flow}, registered)
+    assert sum(vertex.function_name == "fft3" for vertex in made.flow.vertices) == 4
+
+
+@pytest.mark.parametrize(("cores", "computing"), [(1, 1), (2, 2), (4, 4)])
+def test_an_auto_plan_uses_the_cores_that_there_are(cores, computing):
+    made = parse(specification(plan="auto"), registered, cores)
+    assert sum(vertex.function_name == "fft3" for vertex in made.flow.vertices) == computing
+
+
+def test_a_plan_may_name_strategy_and_degree():
+    made = parse(specification(plan={"strategy": "window_split", "degree": 4}), registered)
+    assert sum(vertex.function_name == "fft3part" for vertex in made.flow.vertices) == 4
+
+
+def test_registered_streams_are_named():
+    made = parse(specification(inputs=["antenna"], outputs=["away", {"name": "here"}]), registered)
+    assert made.inputs[0].name == "antenna"
+    assert [(stream.name, stream.interface) for stream in made.outputs] == [("away", "null"), ("here", "log")]
+    assert made.kept == ("here",)
+
+
+def test_types_may_be_given_inline():
+    wave = {"name": "Wave", "attributes": {"x": "vector[64] of float32"}}
+    stream = {"type": wave, "interface": "udp", "options": {"bind": "127.0.0.1:0"}}
+    made = parse({"name": "q", "inputs": [stream], "function": "identity"}, registered)
+    assert str(made.inputs[0].type.attributes["x"]) == "vector[64] of float32"
+
+
+def test_the_overload_policy_goes_to_sources_that_have_one():
+    stream = {"type": "Radio", "interface": "udp", "options": {"bind": "127.0.0.1:0"}}
+    made = parse({"name": "q", "inputs": [stream], "function": "fft3", "overload": "sample"}, registered)
+    assert made.inputs[0].options["overload"] == "sample"
+    assert "overload" not in parse(specification(overload="sample"), registered).inputs[0].options
+
+
+WRONG = {
+    "no mapping": (3, "expected a mapping, got int"),
+    "no name": ({"inputs": [RADIO], "function": "fft3"}, "name: must be a letter"),
+    "a bad name": (specification(name="../etc"), "name: must be a letter"),
+    "no inputs": ({"name": "q", "function": "fft3"}, "inputs: expected a list, got nothing"),
+    "empty inputs": (specification(inputs=[]), "at least one input stream"),
+    "an unknown member": (specification(colour="red"), "no member 'colour'"),
+    "neither flow nor function": ({"name": "q", "inputs": [RADIO]}, "either a flow"),
+    "flow and function": (specification(flow="fft3"), "either a flow"),
+    "an unknown function": (specification(function="fft9"), "unknown function 'fft9'"),
+    "an unknown template": ({"name": "q", "inputs": [RADIO], "flow": {"template": "X"}}, "unknown template 'X'"),
+    "an unknown type": (specification(inputs=[{**RADIO, "type": "Radioo"}]), "unknown stream type 'Radioo'"),
+    "an unknown option": (specification(inputs=[{**RADIO, "options": {"windo": 3}}]), "unknown option of interface"),
+    "a wrong option": (specification(inputs=[{**RADIO, "options": {"window": 0}}]), "window must be an integer"),
+    "a local interface": (specification(inputs=[{"type": "Radio", "interface": "memory"}]), "cannot be submitted"),
+    "an unknown source": (specification(inputs=["nobody"]), "no registered source 'nobody'"),
+    "a stop of two kinds": (specification(stop={"count": 1, "time_s": 1}), "not both"),
+    "a count of none": (specification(stop={"count": 0}), "stop.count: must be a whole number"),
+    "a count of true": (specification(stop={"count": True}), "stop.count: must be a whole number"),
+    "an unknown policy": (specification(overload="explode"), "unknown overload policy 'explode'"),
+    "an unknown placement": (specification(placement="moon"), "unknown placement 'moon'"),
+    "a negative flush time": (specification(flush_s=-1), "flush_s: must be a number"),
+    "a label that is a list": (specification(labels={"a": []}), "labels.a: expected text"),
+    "an unknown strategy": (specification(plan={"strategy": "luck"}), "unknown parallel strategy"),
+    "a degree of half": (specification(plan={"strategy": "window_split", "degree": 0.5}), "plan.degree"),
+    "a huge degree": (specification(plan={"strategy": "window_split", "degree": 10**9}), "vertices"),
+    "code": (
+        {"name": "q", "inputs": [RADIO], "flow": {"vertices": [{"function": {"name": "f", "code": "gASV"}}]}},
+        "must not carry code",
+    ),
+    "code in parameters": (specification(params={"f": {"$function": {"code": "gASV"}}}), "must not carry code"),
+    "nonsense for a flow": ({"name": "q", "inputs": [RADIO], "flow": {"template": "PCC", "args": [[], {}]}}, "flow|PCC"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_named_with_its_place(case):
+    document, message = WRONG[case]
+    with pytest.raises(QueryError, match=message):
+        parse(document, registered)
+
+
+def test_a_bottomless_flow_is_refused():
+    flow = "fft3"
+    for _ in range(500):
+        flow = {"template": "central", "args": [flow]}
+    with pytest.raises(FlowError, match="nested more than"):
+        parse({"name": "q", "inputs": [RADIO], "flow": flow}, registered)
+
+
+def test_unknown_names_say_what_is_known():
+    with pytest.raises(UnknownName) as caught:
+        parse(specification(placement="moon"), registered)
+    assert "grid" in str(caught.value)
