@@ -81,7 +81,9 @@ def _measure(
         for number in range(rounds):
             without.append(_rate(client, name, seconds))
             stop = multiprocessing.Event()
-            readers = multiprocessing.Process(target=_read, args=(str(client.base_url), client.headers, name, stop))
+            readers = multiprocessing.Process(
+                target=_read, args=(str(client.base_url), client.headers["Authorization"], name, stop)
+            )
             readers.start()
             while "gsdm_result_readers 100.0" not in client.get("/metrics").text:
                 time.sleep(0.1)
@@ -102,12 +104,12 @@ def _rate(client: httpx.Client, name: str, seconds: float) -> float:
     return (after - before) / (after_s - before_s)
 
 
-def _read(url: str, headers: Any, name: str, stop: Any) -> None:
+def _read(url: str, bearer: str, name: str, stop: Any) -> None:
     """All readers, in a process of their own."""
-    asyncio.run(_read_all(url, dict(headers), name, stop))
+    asyncio.run(_read_all(url, bearer, name, stop))
 
 
-async def _read_all(url: str, headers: dict[str, str], name: str, stop: Any) -> None:
+async def _read_all(url: str, bearer: str, name: str, stop: Any) -> None:
     async def one(client: httpx.AsyncClient, reads: bool) -> None:
         asked = {"from": "latest", "points": 16}
         async with client.stream("GET", f"/v1/queries/{name}/results", params=asked) as answer:
@@ -115,7 +117,7 @@ async def _read_all(url: str, headers: dict[str, str], name: str, stop: Any) -> 
                 if not reads:
                     await asyncio.sleep(3600)
 
-    headers = {**headers, "Accept": "text/event-stream"}
+    headers = {"Authorization": bearer, "Accept": "text/event-stream"}
     limits = httpx.Limits(max_connections=READERS)
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=None, limits=limits) as client:
         tasks = [asyncio.create_task(one(client, number % 2 == 0)) for number in range(READERS)]
