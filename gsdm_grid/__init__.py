@@ -12,22 +12,60 @@ The names that a query needs are here; each room's own ``__init__`` says what el
 [16, 16, 16, 16, 16, 16, 16, 16]
 """
 
-from gsdm_grid.channels import StreamInterface, register_stream_interface
-from gsdm_grid.config import Settings
-from gsdm_grid.coordination import (
-    ContinuousQuery,
-    Grid,
-    cq,
-    default_grid,
-    register_input_stream,
-    register_result_stream,
-)
-from gsdm_grid.flow import PCC, DataFlow, central, lpipe, parallel, parallelize, partition, pipe
-from gsdm_grid.functions import current_window, functions, sliding_window, sqf, time_window
-from gsdm_grid.functions.library.radio import Channel, Polar, Radio
-from gsdm_grid.model import STREAM, LogicalWindow, PhysicalWindow, StreamType, create_stream_type, seconds
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gsdm_grid.channels import StreamInterface, register_stream_interface
+    from gsdm_grid.config import Settings
+    from gsdm_grid.coordination import (
+        ContinuousQuery,
+        Grid,
+        cq,
+        default_grid,
+        register_input_stream,
+        register_result_stream,
+    )
+    from gsdm_grid.flow import PCC, DataFlow, central, lpipe, parallel, parallelize, partition, pipe
+    from gsdm_grid.functions import current_window, functions, sliding_window, sqf, time_window  # type: ignore[no-redef]
+    from gsdm_grid.functions.library.radio import Channel, Polar, Radio
+    from gsdm_grid.model import STREAM, LogicalWindow, PhysicalWindow, StreamType, create_stream_type, seconds
 
 __version__ = "0.1.0"
+
+_ROOMS = {
+    "channels": ("StreamInterface", "register_stream_interface"),
+    "config": ("Settings",),
+    "coordination": (
+        "ContinuousQuery",
+        "Grid",
+        "cq",
+        "default_grid",
+        "register_input_stream",
+        "register_result_stream",
+    ),
+    "flow": ("PCC", "DataFlow", "central", "lpipe", "parallel", "parallelize", "partition", "pipe"),
+    "functions": ("current_window", "functions", "sliding_window", "sqf", "time_window"),
+    "functions.library.radio": ("Channel", "Polar", "Radio"),
+    "model": ("STREAM", "LogicalWindow", "PhysicalWindow", "StreamType", "create_stream_type", "seconds"),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are imported when first used: ``gsdm --help`` and clients need few of them."""
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "PCC",

@@ -155,7 +155,7 @@ def test_several_result_streams_replicate_the_result(grid):
 
 def test_wrong_transitions_say_what_is_allowed(grid):
     query = grid.cq(central(halve), [register_input_stream(Level, levels(5))])
-    with pytest.raises(InvalidTransition, match="is specified: cannot activate; allowed now: compile, install, run, drop"):
+    with pytest.raises(InvalidTransition, match="cannot activate; allowed now: compile, install, run, drop"):
         query.activate()
     query.drop()
     with pytest.raises(InvalidTransition, match="is dropped"):

@@ -199,5 +199,3 @@ class SyntheticRadio(StreamInterface):
         """See `StreamInterface`."""
         self._position = ordinal
         self._pacer = Pacer(self.context.clock, self._rate)
-
-

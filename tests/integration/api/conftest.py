@@ -126,5 +126,3 @@ def done(wait_for):
         return found
 
     return wait
-
-

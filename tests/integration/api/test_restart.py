@@ -48,8 +48,17 @@ def test_killed_while_active_the_result_goes_on_without_a_lost_or_doubled_window
         wait_for(lambda: client.get("/v1/queries/q").json(), over, 90)
         assert timestamps(client) == expected(900)
         states = [event["state"] for event in client.get("/v1/queries/q/events").json()["items"]][::-1]
-        assert states == ["specified", "compiled", "installed", "active", "compiled", "installed", "active", "installed"]
-    gone, alive = psutil.wait_procs(below, timeout=45)
+        assert states == [
+            "specified",
+            "compiled",
+            "installed",
+            "active",
+            "compiled",
+            "installed",
+            "active",
+            "installed",
+        ]
+    _, alive = psutil.wait_procs(below, timeout=45)
     assert not alive, [process.cmdline() for process in alive]
 
 

@@ -100,7 +100,10 @@ WRONG = {
         "must not carry code",
     ),
     "code in parameters": (specification(params={"f": {"$function": {"code": "gASV"}}}), "must not carry code"),
-    "nonsense for a flow": ({"name": "q", "inputs": [RADIO], "flow": {"template": "PCC", "args": [[], {}]}}, "flow|PCC"),
+    "nonsense for a flow": (
+        {"name": "q", "inputs": [RADIO], "flow": {"template": "PCC", "args": [[], {}]}},
+        "flow|PCC",
+    ),
 }
 
 
