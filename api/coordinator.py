@@ -21,6 +21,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 from api.auth import Role
+from api.autoscaling import Autoscaler, Watched
 from api.errors import Problem, document, problem_of
 from api.installed import check_specification
 from api.metrics import Sample, chosen, samples_of, totals_of
@@ -31,10 +32,11 @@ from api.trials import Trials
 from gsdm_grid.channels import interfaces
 from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.coordination import ContinuousQuery, Grid, lifecycle
-from gsdm_grid.coordination.specification import KEPT, QuerySpecification, Stop, parse, parse_stop
+from gsdm_grid.coordination.specification import KEPT, QuerySpecification, Stop, parse, parse_stop, with_degree
 from gsdm_grid.errors import FlowError, ResourceError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.planning import Plan, compile_flow, placement_policy, resumption
+from resource_manager.policy import AutoscalePolicy
 
 _log = logging.getLogger("gsdm.coordinator")
 DESIRED = {"compile": "compiled", "install": "installed", "activate": "active", "run": "active"}
@@ -46,6 +48,7 @@ class Coordinator:
     def __init__(self, settings: ServiceSettings, store: Store) -> None:
         self.settings = settings
         self.operations = Operations(store, self._carry_out)
+        self._autoscaler = Autoscaler(self._autoscaled, self._autoscale)
         self.trials = Trials(store, self.operations, self._checked, lambda: self.grid)
         self.ready = False
         self._store = store
@@ -80,10 +83,12 @@ class Coordinator:
             self.operations.enqueue({**operation, "resumed": True})
         self.ready = True
         self._grid.warm()
+        self._autoscaler.start()
 
     def close(self) -> None:
         """End everything that runs here; the next start brings it back."""
         self.ready, self._closing = False, True
+        self._autoscaler.close()
         self.operations.stop()
         if self._grid is not None:
             self._grid.close()
@@ -174,10 +179,13 @@ class Coordinator:
             state = row["desired"] if pending and row["state"] != "failed" else row["state"]
             if "delete" in pending:
                 raise Problem("invalid-transition", f"query {name!r} is being removed", state="dropped", allowed=[])
-            lifecycle.check(name, state, step)
+            if action == "scale":
+                with_degree(row["specification"], given["degree"])  # complains if there is no degree
+            if step != "rescale" or state == "stopping":
+                lifecycle.check(name, state, step)
             if action in ("activate", "run"):
                 given = {"stop": parse_stop(given.get("stop"), "body").to_json()}
-            desired = DESIRED.get(action) or {"uninstall": "compiled", "deactivate": "installed"}.get(step, "dropped")
+            desired = _desired(step, row["desired"])
             with self._store.begin() as connection:
                 changed = {"desired": desired, "version": queries.c.version + 1}
                 connection.execute(queries.update().where(queries.c.name == name).values(**changed))
@@ -297,14 +305,14 @@ class Coordinator:
 
     # -- carrying out ---------------------------------------------------------------------------------------------
 
-    def _carry_out(self, operation: Mapping[str, Any]) -> None:
+    def _carry_out(self, operation: Mapping[str, Any]) -> Mapping[str, Any] | None:
         name, action = operation["query"], operation["action"]
         if action == "delete":
             self._delete(name)
-            return
+            return None
         if action == "trial":
             self.trials.carry_out(name)
-            return
+            return None
         row = self._row(name)
         query = self._live(row)
         if action in ("activate", "run") or operation.get("resumed"):
@@ -319,6 +327,8 @@ class Coordinator:
             if query.state != "installed":
                 self._install(query)
             self._activate(query, Stop(**operation["params"].get("stop") or {}))
+        elif action == "scale":
+            return self._scale(query, row, operation["params"])
         elif operation["params"].get("mode") == "immediate":
             if query.state != "compiled":
                 query.uninstall()
@@ -326,6 +336,51 @@ class Coordinator:
             query.deactivate()
             query.wait()
         self._settle()
+        return None
+
+    def _scale(self, query: ContinuousQuery, row: Mapping[str, Any], params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Another degree of parallelism; gives how long the stream stood still."""
+        degree = params["degree"]
+        given = with_degree(row["specification"], degree)
+        specification = self._checked(given, "admin")  # who may submit it was checked when it was submitted
+        was = query.state
+        stall_s = 0.0
+        if was in ("active", "stopping"):
+            stall_s = query.rescale(specification.flow)
+            plan = query.plan
+        else:
+            self.grid.forget(query.id)
+            if was == "installed":
+                query.uninstall()
+            plan = None
+        self._settle()
+        with self._lock:
+            self._specifications[query.id] = specification
+        told = [f"degree {degree}", params.get("reason"), f"stood still for {stall_s:.3f} s" if stall_s else None]
+        detail = "; ".join(part for part in told if part)
+        state = was if plan is not None else "specified"
+        planned = plan.to_json() if plan is not None else None
+        self._update(query.id, _event(query.id, state, detail), specification=given, plan=planned, state=state)
+        if was == "installed":
+            self._install(self._live(self._row(query.id)))
+            self._settle()
+        return {"degree": degree, "stall_s": stall_s}
+
+    def _autoscaled(self) -> Iterator[Watched]:
+        """Running queries that scale by themselves."""
+        for name, query in list(self.grid.queries.items()):
+            with self._lock:
+                specification = self._specifications.get(name)
+            if query.state != "active" or query.plan is None or specification is None or not specification.autoscale:
+                continue
+            if self._pending(name):
+                continue
+            least, most = specification.autoscale
+            compute = frozenset(site.id for site in query.plan.sites if site.role == "compute")
+            yield Watched(name, AutoscalePolicy(least, most), compute, query.statistics())
+
+    def _autoscale(self, name: str, degree: int, reason: str) -> None:
+        self.act(name, "scale", {"degree": degree, "reason": reason})
 
     def _bring_back(self, query: ContinuousQuery, row: Mapping[str, Any]) -> None:
         """To the desired state, as if the coordinator had never been away."""
@@ -487,7 +542,7 @@ class Coordinator:
 
     def _checked(self, given: Any, role: str) -> QuerySpecification:
         if isinstance(given, Mapping):
-            check_specification(given, cast(Role, role))
+            check_specification(given, cast(Role, role), self.settings.data_folders)
         specification = parse(given, self.registered)
         if len(specification.flow.vertices) > self.settings.limits.vertices:
             limit = self.settings.limits.vertices
@@ -548,7 +603,13 @@ def _step(action: str, params: Mapping[str, Any]) -> lifecycle.Action:
     """The step of the life cycle that an action of the REST face is."""
     if action == "deactivate" and params.get("mode") == "immediate":
         return "uninstall"
-    return "drop" if action == "delete" else cast(lifecycle.Action, action)
+    return cast(lifecycle.Action, {"delete": "drop", "scale": "rescale"}.get(action, action))
+
+
+def _desired(step: lifecycle.Action, before: str) -> str:
+    """The state that is wanted after a step."""
+    wanted = {"uninstall": "compiled", "deactivate": "installed", "drop": "dropped", "rescale": before}
+    return DESIRED.get(step) or wanted[step]
 
 
 def _kept(stream: Any, opener: Any) -> Any:

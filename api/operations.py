@@ -24,7 +24,8 @@ _log = logging.getLogger("gsdm.operations")
 KEPT = 10_000
 """Finished operations that are kept to be looked at."""
 
-Carrier = Callable[[Mapping[str, Any]], None]
+Carrier = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+"""Carries out an operation; what it returns is the operation's result."""
 
 
 class Operations:
@@ -50,6 +51,7 @@ class Operations:
             "params": dict(params or {}),
             "status": "pending",
             "error": None,
+            "result": None,
             "created_s": time.time(),
             "finished_s": None,
         }
@@ -77,13 +79,15 @@ class Operations:
             wanted = wanted.where(operations.c.query == query)
         return self._store.rows(wanted.order_by(operations.c.created_s))
 
-    def finish(self, operation_id: str, error: Mapping[str, Any] | None = None) -> None:
+    def finish(
+        self, operation_id: str, error: Mapping[str, Any] | None = None, result: Mapping[str, Any] | None = None
+    ) -> None:
         """Store the outcome."""
         with self._store.begin() as connection:
             connection.execute(
                 operations.update()
                 .where(operations.c.id == operation_id)
-                .values(status="failed" if error else "succeeded", error=error, finished_s=time.time())
+                .values(status="failed" if error else "succeeded", error=error, result=result, finished_s=time.time())
             )
 
     def forget_old(self) -> None:
@@ -146,7 +150,7 @@ class Operations:
                 connection.execute(
                     operations.update().where(operations.c.id == operation["id"]).values(status="running")
                 )
-            self._carry_out(operation)
+            result = self._carry_out(operation)
         except Exception as error:
             if self._closed:
                 return
@@ -158,10 +162,10 @@ class Operations:
             self.finish(operation["id"], errors.document(problem, f"/v1/queries/{operation['query']}"))
         else:
             _log.info("operation succeeded", extra=described)
-            self.finish(operation["id"])
+            self.finish(operation["id"], result=result)
 
 
 def as_document(row: Mapping[str, Any]) -> dict[str, Any]:
     """An operation as people see it."""
-    named = {key: row[key] for key in ("id", "query", "action", "params", "status", "error")}
+    named = {key: row[key] for key in ("id", "query", "action", "params", "status", "error", "result")}
     return {**named, "created": row["created_s"], "finished": row["finished_s"]}

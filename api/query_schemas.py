@@ -60,6 +60,7 @@ class OperationDocument(BaseModel):
     params: dict[str, Any]
     status: OperationStatus
     error: Problem | None
+    result: dict[str, Any] | None = Field(description="What it gave, such as how long a stream stood still.")
     created: float
     finished: float | None
 
@@ -78,6 +79,14 @@ class StopDocument(BaseModel):
 
     count: int | None = Field(None, ge=1, lt=2**62)
     time_s: float | None = Field(None, ge=0.001, le=1e9, allow_inf_nan=False)
+
+
+class ParallelismDocument(BaseModel):
+    """Degree of parallelism."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    degree: int = Field(ge=1, le=1024)
 
 
 class EventDocument(BaseModel):
@@ -146,6 +155,11 @@ SPECIFICATION: dict[str, Any] = {
         "schedule": {"type": "object"},
         "flush_s": {"type": "number", "minimum": 0, "maximum": 60},
         "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "autoscale": {
+            "type": "object",
+            "properties": {"min": {"type": "integer", "minimum": 1}, "max": {"type": "integer", "minimum": 1}},
+            "additionalProperties": False,
+        },
     },
     "additionalProperties": False,
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -17,10 +18,12 @@ from gsdm_grid.coordination.specification import parse_stream
 StreamKind = Literal["source", "sink"]
 
 
-def post_stream(store: Store, kind: StreamKind, document: Mapping[str, Any], role: Role) -> tuple[dict[str, Any], bool]:
+def post_stream(
+    store: Store, kind: StreamKind, document: Mapping[str, Any], role: Role, folders: Sequence[Path] = ()
+) -> tuple[dict[str, Any], bool]:
     """Check and store a source or sink; gives it, and whether it is new. The same may be posted again."""
     name = document["name"]
-    check_stream(document, kind, role)
+    check_stream(document, kind, role, folders)
     parse_stream(document, name, kind, source=kind == "source")
     try:
         with store.begin() as connection:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gsdm_grid.client import default_home
 from gsdm_grid.config import Settings
 
 DEFAULT_PORT = 8642
-
-
-def default_home() -> Path:
-    """Where a coordinator keeps its things unless told otherwise: ``$GSDM_HOME``, else ``~/.gsdm``."""
-    return Path(os.environ.get("GSDM_HOME") or Path.home() / ".gsdm")
 
 
 @dataclass(frozen=True)
@@ -50,6 +45,8 @@ class ServiceSettings:
     """Where queries run unless their specification says otherwise."""
     result_bytes: int = 256 << 20
     """How much of each result stream is kept for readers."""
+    data_folders: tuple[Path, ...] = ()
+    """Folders in which streams of operators may read and write files; none: anywhere."""
     limits: Limits = field(default_factory=Limits)
     grid: Settings = field(default_factory=Settings)
 

@@ -54,6 +54,7 @@ operations = sa.Table(
     sa.Column("params", sa.JSON, nullable=False),
     sa.Column("status", sa.String(16), nullable=False, index=True),
     sa.Column("error", sa.JSON),
+    sa.Column("result", sa.JSON),
     sa.Column("created_s", sa.Float, nullable=False),
     sa.Column("finished_s", sa.Float),
 )

@@ -14,7 +14,8 @@ from limit import limit
 from reporting import Report, arguments, median
 from structured_streaming import throughput
 
-from gsdm_grid import PCC, Grid, functions, register_input_stream, register_result_stream
+from gsdm_grid import PCC, Grid, register_input_stream, register_result_stream
+from gsdm_grid.functions import functions
 
 WINDOWS = (512, 8192)
 SOURCE = "gsdm_grid.apps.radio:SyntheticRadio"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         register_result_stream,
     )
     from gsdm_grid.flow import PCC, DataFlow, central, lpipe, parallel, parallelize, partition, pipe
-    from gsdm_grid.functions import current_window, functions, sliding_window, sqf, time_window  # type: ignore[no-redef]
+    from gsdm_grid.functions import current_window, sliding_window, sqf, time_window  # type: ignore[no-redef]
     from gsdm_grid.functions.library.radio import Channel, Polar, Radio
     from gsdm_grid.model import STREAM, LogicalWindow, PhysicalWindow, StreamType, create_stream_type, seconds
 
@@ -47,7 +47,7 @@ _ROOMS = {
         "register_result_stream",
     ),
     "flow": ("PCC", "DataFlow", "central", "lpipe", "parallel", "parallelize", "partition", "pipe"),
-    "functions": ("current_window", "functions", "sliding_window", "sqf", "time_window"),
+    "functions": ("current_window", "sliding_window", "sqf", "time_window"),
     "functions.library.radio": ("Channel", "Polar", "Radio"),
     "model": ("STREAM", "LogicalWindow", "PhysicalWindow", "StreamType", "create_stream_type", "seconds"),
 }
@@ -86,7 +86,6 @@ __all__ = [
     "create_stream_type",
     "current_window",
     "default_grid",
-    "functions",
     "lpipe",
     "parallel",
     "parallelize",

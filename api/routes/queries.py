@@ -17,6 +17,7 @@ from api.query_schemas import (
     EXAMPLE,
     EventPage,
     OperationDocument,
+    ParallelismDocument,
     QueryDocument,
     QueryPage,
     QueryState,
@@ -168,6 +169,23 @@ def deactivate_query(
 ) -> OperationDocument:
     """Stop a query; it can be resumed."""
     return _promised(response, services, name, "deactivate", {"mode": mode}, if_match)
+
+
+@router.patch(
+    "/{name}/parallelism",
+    status_code=202,
+    responses=responses(*COMMON, *ACTION, "invalid-specification", "unknown-name", "type-mismatch"),
+)
+def scale_query(
+    name: str,
+    wanted: ParallelismDocument,
+    response: Response,
+    services: WithServices,
+    _token: Operator,
+    if_match: IfMatch = None,
+) -> OperationDocument:
+    """Change the degree of parallelism, also while the query runs: no window is lost, doubled or reordered."""
+    return _promised(response, services, name, "scale", {"degree": wanted.degree}, if_match)
 
 
 @router.get(

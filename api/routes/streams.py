@@ -98,7 +98,8 @@ def remove_sink(name: StreamName, services: WithServices, _token: Operator) -> N
 async def _post(
     response: Response, services: Services, kind: StreamKind, document: Mapping[str, Any], token: Token
 ) -> StreamDocument:
-    made, new = await to_thread.run_sync(post_stream, services.store, kind, document, token.role)
+    folders = services.settings.data_folders
+    made, new = await to_thread.run_sync(post_stream, services.store, kind, document, token.role, folders)
     response.status_code = 201 if new else 200
     response.headers["Location"] = f"/v1/{kind}s/{made['name']}"
     return _shown(made)

@@ -48,11 +48,14 @@ class ChannelLimits:
 
 @dataclass(frozen=True)
 class End:
-    """A producer sends nothing more: ``final``, or until the query is resumed."""
+    """A producer sends nothing more: ``final``, or until the query is resumed; ``held``: which is in a moment."""
 
     final: bool
+    held: bool = False
 
 
+ENDS = (End(False), End(True), End(False, held=True))
+"""By the number that stands for them in messages."""
 Item = PhysicalWindow | End
 
 
@@ -173,7 +176,7 @@ class Outlet:
 
     def _message(self, item: Item) -> Message:
         if isinstance(item, End):
-            return Message(END, self.stream, self.epoch, (self.next, int(item.final)))
+            return Message(END, self.stream, self.epoch, (self.next, ENDS.index(item)))
         if self._carrier.is_neighbour(self.endpoint):
             return Message(DATA, self.stream, self.epoch, (self.next,), item)
         header, arrays = wire.describe(item)
@@ -247,12 +250,14 @@ class Inlet:
                 self._expected = first
             self._tell(ask=self._expected < message.numbers[1])
             return
+        if message.kind == END and not 0 <= message.numbers[1] < len(ENDS):
+            raise ChannelError(f"unknown end mark {message.numbers[1]} on stream {self.stream!r}")
         if first != self._expected:
             if first > self._expected and self._asked != self._expected:
                 self._asked = self._expected
                 self._tell(ask=True)
             return
-        item = End(bool(message.numbers[1])) if message.kind == END else self._unseen(message.block)
+        item = ENDS[message.numbers[1]] if message.kind == END else self._unseen(message.block)
         if message.kind == SHARED:
             self._viewed.add(first)
         self._expected += 1

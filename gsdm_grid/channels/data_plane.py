@@ -74,6 +74,13 @@ class DataPlane:
         self._outlets[stream] = made = Outlet(self, stream, endpoint, limits, ring_bytes)
         return made
 
+    def forget(self) -> None:
+        """Remove all channels: their other ends are gone, or will make new ones."""
+        for outlet in self._outlets.values():
+            outlet.close()
+        self._outlets.clear()
+        self._inlets.clear()
+
     def sockets(self) -> list[Any]:
         """What the engine polls for incoming messages."""
         return [self._server, *self._clients.values()]

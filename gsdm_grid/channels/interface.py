@@ -11,6 +11,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 from typing import Any, ClassVar
 
 from gsdm_grid.errors import QueryError, UnknownName
@@ -65,6 +66,11 @@ class StreamInterface:
         self.stream_type = stream_type
         self.options = options
         self.context = InterfaceContext()
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[Path]:  # noqa: ARG003
+        """Files that one with these options, checked or not, would read or write: a coordinator may limit them."""
+        return []
 
     def open(self, context: InterfaceContext) -> None:
         """Prepare for reading or writing. Called once per activation; after ``close`` it may be called again."""
@@ -151,6 +157,12 @@ def _from_path(path: str) -> type[StreamInterface]:
 
 
 interfaces = InterfaceRegistry()
+
+
+def path_in(options: Mapping[str, Any]) -> list[Path]:
+    """What the option ``path`` names, for interfaces that have it; nothing if it is no path."""
+    given = options.get("path")
+    return [Path(given)] if isinstance(given, str | Path) else []
 
 
 def register_stream_interface(name: str, interface: type[StreamInterface]) -> None:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
+from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces, path_in
 from gsdm_grid.channels.pacing import Pacer
 from gsdm_grid.errors import QueryError, SchemaError
 from gsdm_grid.model import Array, PhysicalWindow, Ragged, StreamType, Text
@@ -74,6 +74,11 @@ class RecordedSource(StreamInterface):
     def load(self) -> Recording:
         """Open the recording; a `QueryError` if it cannot be read as this stream type."""
         raise NotImplementedError
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[Path]:
+        """See `StreamInterface`."""
+        return path_in(options)
 
     def open(self, context: InterfaceContext) -> None:
         """See `StreamInterface`."""

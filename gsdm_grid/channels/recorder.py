@@ -18,7 +18,7 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
-from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces
+from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces, path_in
 from gsdm_grid.channels.player import OFFSETS, PlayerSource
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
 from gsdm_grid.model import Array, AttributeType, PhysicalWindow, Ragged, StreamType
@@ -159,6 +159,11 @@ class RecorderSink(StreamInterface):
         self._append = bool(options.get("append", False))
         self._file: _NpyFile | _NpzFile | None = None
         self._windows = 0
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[Path]:
+        """See `StreamInterface`."""
+        return path_in(options)
 
     def open(self, context: InterfaceContext) -> None:
         """See `StreamInterface`. The first time it starts the file anew unless told to append."""

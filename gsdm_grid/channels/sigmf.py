@@ -19,7 +19,7 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
-from gsdm_grid.channels.interface import interfaces
+from gsdm_grid.channels.interface import interfaces, path_in
 from gsdm_grid.channels.player import positive
 from gsdm_grid.channels.rawiq import RawRecording, RawSource, SampleFormat, Segment, sample_ts, vectors
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
@@ -43,11 +43,15 @@ class SigmfInterface(RawSource):
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)
-        base = self.path.with_suffix("") if self.path.suffix in (_META, _DATA) else self.path
-        self.meta_path = base.with_name(base.name + _META)
-        self.data_path = base.with_name(base.name + _DATA)
+        self.meta_path, self.data_path = self.files(options)
         self._sample_rate = positive("sigmf", options, "sample_rate")
         self._writer: _Writer | None = None
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[Path]:
+        """See `StreamInterface`: the metadata, and the samples."""
+        bases = [path.with_suffix("") if path.suffix in (_META, _DATA) else path for path in path_in(options)]
+        return [base.parent / (base.name + suffix) for base in bases for suffix in (_META, _DATA)]
 
     def prepare(self) -> None:
         """See `RecordedSource`: whether there is something to read shows when it is asked for."""

@@ -27,6 +27,12 @@ PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 class GsdmCommands(TyperGroup):
     """All commands, with the way in which their errors are shown."""
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """In the order of the help: `serve` stands before `submit`, as it is used."""
+        names = [name for name in super().list_commands(ctx) if name != "serve"]
+        names.insert(names.index("submit"), "serve")
+        return names
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; see the package."""
         try:

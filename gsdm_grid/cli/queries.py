@@ -184,6 +184,17 @@ def sites(
         console().print(shown.sites_table(found) if found else "no query is at work")
 
 
+@app.command(rich_help_panel=OF_COORDINATOR)
+def resources(server: Server = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Show what each kind of host has and uses."""
+    with connect(server, token) as client:
+        found = client.resources()
+    if as_json:
+        print_json(found)
+    else:
+        console().print(shown.resources_table(found))
+
+
 def _end(client: Client, operation: Operation, timeout_s: float, as_json: bool) -> None:
     done = _carry_out(client, operation, timeout_s, quiet=as_json)
     if as_json:

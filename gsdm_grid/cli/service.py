@@ -59,6 +59,19 @@ def serve(
     placement: Annotated[
         ServedPlacement, typer.Option(help="Where queries run unless they say otherwise.")
     ] = ServedPlacement.grid,
+    result_bytes: Annotated[
+        int, typer.Option(min=1 << 20, help="How much of each result stream is kept for readers, in bytes.")
+    ] = 256 << 20,
+    data_folders: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--data-folder",
+            exists=True,
+            file_okay=False,
+            resolve_path=True,
+            help="Folder in which operators' streams may read and write files; may be repeated. None: anywhere.",
+        ),
+    ] = None,
     tls_certificate: Annotated[Path | None, typer.Option(help="Certificate chain, a PEM file.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, a PEM file.")] = None,
     ray_address: Annotated[str | None, typer.Option(help="Ray cluster to use; else one is started.")] = None,
@@ -68,7 +81,8 @@ def serve(
 ) -> None:
     """Serve the coordinator until Ctrl-C."""
     from api.serve import serve as serve_until_told
-    from api.settings import ServiceSettings, default_home
+    from api.settings import ServiceSettings
+    from gsdm_grid.client import default_home
     from gsdm_grid.config import Settings
 
     settings = ServiceSettings(
@@ -79,6 +93,8 @@ def serve(
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         placement=placement.value,
+        result_bytes=result_bytes,
+        data_folders=tuple(data_folders or ()),
         grid=Settings(ray_address=ray_address, spark_master=spark_master),
     )
     serve_until_told(settings, log_level.upper())
@@ -123,8 +139,9 @@ def _asked(name: str, role: Role, server: str | None, token: str | None, home: P
 def _written(name: str, role: Role, home: Path | None, database: str | None) -> dict[str, Any]:
     from api.auth import Tokens
     from api.errors import Problem
-    from api.settings import ServiceSettings, default_home
+    from api.settings import ServiceSettings
     from api.store import Store
+    from gsdm_grid.client import default_home
 
     settings = ServiceSettings(home=home or default_home(), database=database)
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)

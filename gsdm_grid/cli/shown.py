@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gsdm_grid.client import Operation, Query, ResultEvent
+    from gsdm_grid.client import Bundle, Operation, Query, ResultEvent, Trial, TrialResult
     from gsdm_grid.model import Array, LogicalWindow
 
 STATE_STYLES = {
@@ -23,6 +23,7 @@ STATE_STYLES = {
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _AROUND_1973_NS = 10**17
 _LABEL_WIDTH = 10
+_BUSIEST = "▸"
 
 
 # -- functions --------------------------------------------------------------------------------------------------------
@@ -45,8 +46,8 @@ def strategies(described: Mapping[str, Any]) -> str:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def table(*columns: str, right: Iterable[str] = ()) -> Table:
-    """An empty table in the style of all of them."""
+def table(*columns: str, right: Iterable[str] = (), wrapped: Iterable[str] = ("why",)) -> Table:
+    """An empty table in the style of all of them; only columns that are ``wrapped`` take several lines."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -54,17 +55,26 @@ def table(*columns: str, right: Iterable[str] = ()) -> Table:
         box=SIMPLE_HEAD, header_style="bold", border_style="bright_black", padding=(0, 1, 0, 0), pad_edge=False
     )
     for name in columns:
-        made.add_column(name, justify="right" if name in right else "left", no_wrap=name != "why")
+        made.add_column(name, justify="right" if name in right else "left", no_wrap=name not in wrapped)
+    return made
+
+
+def _with_reasons(columns: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[str] = ()) -> Table:
+    """A table of rows that end with a reason; that column is only there if something went wrong."""
+    reasons = any(row[-1] for row in rows)
+    made = table(*columns, *(["why"] if reasons else []), right=right)
+    for row in rows:
+        made.add_row(*row if reasons else row[:-1])
     return made
 
 
 def queries_table(found: Iterable[Query], now: datetime) -> Table:
     """Queries with their states."""
-    made = table("name", "state", "since", "wanted", "why")
-    for query in found:
-        why = str(query.error) if query.error else ""
-        made.add_row(query.name, state(query.state), ago(query.since, now), query.desired, why)
-    return made
+    rows = [
+        (query.name, state(query.state), ago(query.since, now), query.desired, str(query.error or ""))
+        for query in found
+    ]
+    return _with_reasons(("name", "state", "since", "wanted"), rows)
 
 
 def title(query: Query, now: datetime) -> Any:
@@ -77,12 +87,12 @@ def title(query: Query, now: datetime) -> Any:
 
 def operations_table(found: Iterable[Operation], now: datetime) -> Table:
     """Operations with what became of them."""
-    made = table("operation", "query", "action", "status", "begun", "took", "why")
+    rows = []
     for one in found:
         took = short_time(one.finished - one.created) if one.finished else ""
-        why = str(one.error) if one.error else ""
-        made.add_row(one.id, one.query, one.action, state(one.status), ago(one.created, now), took, why)
-    return made
+        begun = ago(one.created, now)
+        rows.append((one.id, one.query, one.action, state(one.status), begun, took, str(one.error or "")))
+    return _with_reasons(("operation", "query", "action", "status", "begun", "took"), rows)
 
 
 def sites_table(found: Iterable[Mapping[str, Any]]) -> Table:
@@ -146,6 +156,96 @@ def _totals(plan: Mapping[str, Any], site: str, end: str, told: Mapping[str, Any
     return {name: sum(stream[name] for stream in found) for name in ("windows", "bytes", "buffered_blocks")}
 
 
+def bundles_table(found: Iterable[Bundle], now: datetime) -> Table:
+    """Uploaded function code."""
+    rows = []
+    for one in found:
+        uploaded = ago(one.created, now) if one.created else ""
+        rows.append((one.name, str(one.version), uploaded, "\n".join(one.functions), one.error or ""))
+    return _with_reasons(("bundle", "version", "uploaded", "functions"), rows, right=("version",))
+
+
+# -- trials and resources ---------------------------------------------------------------------------------------------
+
+
+def trials_table(found: Iterable[Trial], now: datetime) -> Table:
+    """Trials with what they cost."""
+    numbers = ("windows", "cost", "MB/s")
+    rows = []
+    for one in found:
+        measured = one.result
+        figures = (f"{measured.cost_s:.3f} s", f"{measured.mb_s:,.1f}") if measured else ("", "")
+        status, begun, why = state(one.status), ago(one.created, now), str(one.error or "")
+        rows.append((one.id, one.query, status, begun, f"{one.count:,}", *figures, why))
+    return _with_reasons(("trial", "query", "status", "begun", *numbers), rows, right=numbers)
+
+
+def trial_title(trial: Trial, now: datetime) -> Any:
+    """A trial and how it fares in a line."""
+    from rich.text import Text
+
+    begun = f", {trial.count:,} windows, begun {ago(trial.created, now)}"
+    return Text.assemble("trial ", (trial.id, "bold"), " of ", trial.query, ": ", state(trial.status), begun)
+
+
+def costs_table(result: TrialResult) -> Table:
+    """CPU seconds of each site of a trial; the busiest one, which sets the cost, is marked."""
+    numbers = ("process-\ning", "communi-\ncation", "system", "all")
+    made = table("  site", "role", "does", "host", *numbers, right=numbers, wrapped=("does",))
+    for site in result.sites:
+        busiest = site.site == result.busiest
+        times = (site.processing_s, site.communication_s, site.system_s, site.utilization_s)
+        made.add_row(
+            f"{_BUSIEST if busiest else ' '} {site.site}",
+            site.role,
+            ", ".join(dict.fromkeys(site.functions)),
+            site.host,
+            *(f"{time_s:.3f}" for time_s in times),
+            style="bold" if busiest else "",
+        )
+    return made
+
+
+def costs(result: TrialResult) -> str:
+    """What a trial cost and how fast it was, in two lines."""
+    return (
+        f"cost: {result.cost_s:.3f} CPU s, of the busiest site {_BUSIEST}; with a core per site, "
+        f"{result.derived_windows_s:,.0f} windows/s\nreached: {result.windows_s:,.0f} windows/s, "
+        f"{result.mb_s:,.1f} MB/s ({result.windows:,} windows in {result.seconds:.2f} s)"
+    )
+
+
+def resources_table(kinds: Mapping[str, Mapping[str, Any]]) -> Table:
+    """What each kind of host has and uses."""
+    made = table("host", "started", "where", "used of what it has", "sites", right=("sites",))
+    for kind, told in kinds.items():
+        started = "yes" if told.get("started") else "when needed"
+        where = told.get("address") or told.get("master") or "this process"
+        if machines := len(told.get("nodes", ())):
+            where = f"{where}, {machines} machine{'' if machines == 1 else 's'}"
+        made.add_row(kind, started, where, "\n".join(_amounts(told)), str(told.get("sites", 0)))
+    return made
+
+
+def _amounts(told: Mapping[str, Any]) -> Iterator[str]:
+    """What a kind of host has, and as far as it says so, what of it is used; without what only names a machine.
+
+    >>> total = {"CPU": 2.0, "memory": 3 * 2.0**30, "node:10.0.0.1": 1.0}
+    >>> list(_amounts({"total": total, "available": {**total, "CPU": 0.5}})), list(_amounts({"cores": 4}))
+    (['1.5 of 2 CPU', '0.0 of 3.0 GiB memory'], ['4 cores'])
+    """
+    for name in ("cores", "slots"):
+        if told.get(name):
+            yield f"{told[name]} {name if told[name] != 1 else name[:-1]}"
+    available = told.get("available", {})
+    for name, amount in sorted(told.get("total", {}).items()):
+        used = amount - available.get(name, 0.0)
+        if "memory" in name:
+            yield f"{used / 2**30:.1f} of {amount / 2**30:.1f} GiB {name.removesuffix('_memory').replace('_', ' ')}"
+        elif not name.startswith("node:"):
+            yield f"{used:g} of {amount:g} {name}"
+
+
 def state(name: str) -> Any:
     """A state in its color."""
     from rich.text import Text
@@ -194,30 +294,47 @@ def timestamp(ts_ns: int) -> str:
 
 
 def window_line(seq: int, window: LogicalWindow) -> str:
-    """A window in one line: its number, its time, and what its attributes hold."""
+    """A window in one line: its number, its time, and what its attributes hold; vectors of one kind side by side."""
     values = dict(window.values())
     ts = values.pop("ts")
-    return f"{seq:>8}  {timestamp(int(ts))}  " + "  ".join(f"{name}: {summary(one)}" for name, one in values.items())
+    alike: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        alike.setdefault(_kind(value) or name, {})[name] = value
+    told = (f"{', '.join(some)}: {summary(*some.values())}" for some in alike.values())
+    return f"{seq:>6}  {timestamp(int(ts))}  {'  '.join(told)}"
 
 
-def summary(value: Any) -> str:
-    """What an attribute holds, in a few words.
+def summary(*values: Any) -> str:
+    """What an attribute holds, or several of one kind, in a few words: of vectors, what the peaks are and where.
 
     >>> import numpy as np
-    >>> summary(np.array([1, 3 - 4j], np.complex64)), summary(2.5), summary("a")
-    ('2 complex64, |max| 5 at 1', '2.5', "'a'")
+    >>> summary(np.array([1, 3 - 4j], np.complex64), np.array([1j, 0], np.complex64)), summary(2.5), summary("a")
+    ('2 complex64, |max| 5@1, 1@0', '2.5', "'a'")
     """
+    first, kind = values[0], _kind(values[0])
+    if not kind:
+        return repr(first) if isinstance(first, str) else f"{first:.6g}" if isinstance(first, float) else str(first)
+    if not first.size:
+        return kind
+    peak = "|max|" if first.dtype.kind == "c" else "max"
+    return f"{kind}, {peak} {', '.join(map(_peak, values))}"
+
+
+def _kind(value: Any) -> str:
+    """Shape and type of a vector; empty for what is none."""
     import numpy as np
 
     if not isinstance(value, np.ndarray) or value.ndim == 0:
-        return repr(value) if isinstance(value, str) else f"{value:.6g}" if isinstance(value, float) else str(value)
-    told = f"{'×'.join(map(str, value.shape))} {value.dtype}"
-    if not value.size:
-        return told
-    bars = "|" if value.dtype.kind == "c" else ""
-    size = np.abs(value) if bars else value
+        return ""
+    return f"{'×'.join(map(str, value.shape))} {value.dtype}"
+
+
+def _peak(value: Any) -> str:
+    import numpy as np
+
+    size = np.abs(value) if value.dtype.kind == "c" else value
     place = np.unravel_index(int(np.argmax(size)), size.shape)
-    return f"{told}, {bars}max{bars} {float(size[place]):.4g} at {','.join(str(int(one)) for one in place)}"
+    return f"{float(size[place]):.4g}@{','.join(str(int(one)) for one in place)}"
 
 
 def event_lines(event: ResultEvent) -> list[dict[str, Any]]:

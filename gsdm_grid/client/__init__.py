@@ -15,7 +15,16 @@ coordinator does with a request is in `api`.
 from gsdm_grid.client.address import Address, default_home, resolve
 from gsdm_grid.client.blocking import Client
 from gsdm_grid.client.concurrent import AsyncClient
-from gsdm_grid.client.documents import Bundle, Operation, Query, ResultEvent, Token
+from gsdm_grid.client.documents import (
+    Bundle,
+    Operation,
+    Query,
+    ResultEvent,
+    SiteCost,
+    Token,
+    Trial,
+    TrialResult,
+)
 from gsdm_grid.client.problems import ApiProblem, NoCoordinator
 from gsdm_grid.client.retries import RetryPolicy
 from gsdm_grid.client.streams import NumberedBlock
@@ -32,7 +41,10 @@ __all__ = [
     "Query",
     "ResultEvent",
     "RetryPolicy",
+    "SiteCost",
     "Token",
+    "Trial",
+    "TrialResult",
     "default_home",
     "resolve",
 ]

@@ -9,8 +9,9 @@ from urllib.parse import quote
 
 import httpx
 
-from gsdm_grid.client.documents import Bundle, Document, Operation, Query, Token
+from gsdm_grid.client.documents import Bundle, Document, Operation, Query, Token, Trial
 from gsdm_grid.client.exchanges import Call, Listing, Request
+from gsdm_grid.client.packing import code_in
 from gsdm_grid.errors import QueryError
 
 Specification = Mapping[str, Any] | str | Path
@@ -38,6 +39,10 @@ def _query(response: httpx.Response) -> Query:
 
 def _operation(response: httpx.Response) -> Operation:
     return Operation.from_json(response.json())
+
+
+def _trial(response: httpx.Response) -> Trial:
+    return Trial.from_json(response.json())
 
 
 def _nothing(_response: httpx.Response) -> None:
@@ -159,22 +164,43 @@ def window_count(name: str, stream: str | None) -> Call[int]:
     return Call(latest(name, 1, 0, stream, None).request, lambda response: int(response.json()["next"]))
 
 
+# -- trials -----------------------------------------------------------------------------------------------------------
+
+
+def submit_trial(spec: Specification, count: int, name: str | None = None) -> Call[Trial]:
+    """Run a specification over some windows, and keep what it cost."""
+    return Call(Request("POST", path("trials"), {"count": count}, json=specification(spec, name)), _trial)
+
+
+def trial(trial_id: str) -> Call[Trial]:
+    """One trial."""
+    return Call(Request("GET", path("trials", trial_id)), _trial)
+
+
+def trials(query_name: str | None) -> Listing[Trial]:
+    """Trials, the newest first."""
+    return Listing(path("trials"), {"limit": PAGE, "query": query_name}, Trial.from_json)
+
+
 # -- function code and tokens -----------------------------------------------------------------------------------------
 
 
 def upload_bundle(name: str, code: Path | str | bytes) -> Call[Bundle]:
-    """Upload function code: a Python file, a zip file, or the content of either."""
-    content = code if isinstance(code, bytes) else _bytes_of(Path(code))
+    """Upload function code: a Python file, a zip file, a package's folder, or the content of either file."""
+    content = code if isinstance(code, bytes) else code_in(Path(code))
     media_type = _ZIP if content.startswith(b"PK\x03\x04") else _PYTHON
     request = Request("PUT", path("bundles", name), headers={"Content-Type": media_type}, content=content)
     return Call(request, lambda response: Bundle.from_json(response.json()))
 
 
-def _bytes_of(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise QueryError(f"function code {str(file)!r} cannot be read: {error}") from error
+def bundle(name: str) -> Call[Bundle]:
+    """The latest version of a bundle."""
+    return Call(Request("GET", path("bundles", name)), lambda response: Bundle.from_json(response.json()))
+
+
+def bundles() -> Listing[Bundle]:
+    """The latest version of each bundle."""
+    return Listing(path("bundles"), {"limit": PAGE}, Bundle.from_json)
 
 
 def tokens() -> Listing[Token]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from gsdm_grid.client.problems import ApiProblem
 
@@ -99,17 +99,127 @@ class Token:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Uploaded function code, in one version."""
+    """Uploaded function code, in one version. ``error`` says why the coordinator could not load it when it started."""
 
     name: str
     version: int
     functions: tuple[str, ...]
+    created: datetime | None = None
+    error: str | None = None
     document: Document = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
     def from_json(document: Document) -> Bundle:
         """Read a bundle's document."""
-        return Bundle(document["name"], document["version"], tuple(document["functions"]), document)
+        return Bundle(
+            name=document["name"],
+            version=document["version"],
+            functions=tuple(document["functions"]),
+            created=None if document.get("created") is None else _time(document["created"]),
+            error=document.get("error"),
+            document=document,
+        )
+
+
+@dataclass(frozen=True)
+class SiteCost:
+    """CPU seconds that one site of a trial spent."""
+
+    site: str
+    role: str
+    host: str
+    functions: tuple[str, ...]
+    processing_s: float
+    communication_s: float
+    system_s: float
+
+    @property
+    def utilization_s(self) -> float:
+        """All of it."""
+        return self.processing_s + self.communication_s + self.system_s
+
+    @staticmethod
+    def from_json(document: Document) -> SiteCost:
+        """Read a site in a trial's result."""
+        return SiteCost(
+            site=document["site"],
+            role=document["role"],
+            host=document["host"],
+            functions=tuple(document["functions"]),
+            processing_s=document["processing_s"],
+            communication_s=document["communication_s"],
+            system_s=document["system_s"],
+        )
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What a trial run measured. ``cost_s`` is the utilization time of the busiest site.
+
+    ``mb_s`` and ``windows_s`` are what the trial reached; ``derived_windows_s`` is what the plan would reach if each
+    site had a core of its own. ``short`` says so if the stream ended before the trial did.
+    """
+
+    windows: int
+    seconds: float
+    mb_s: float
+    windows_s: float
+    cost_s: float
+    derived_windows_s: float
+    busiest: str | None
+    sites: tuple[SiteCost, ...]
+    short: str | None = None
+
+    @staticmethod
+    def from_json(document: Document) -> TrialResult:
+        """Read the result in a trial's document."""
+        return TrialResult(
+            windows=document["windows"],
+            seconds=document["seconds"],
+            mb_s=document["mb_s"],
+            windows_s=document["windows_s"],
+            cost_s=document["cost_s"],
+            derived_windows_s=document["derived_windows_s"],
+            busiest=document["busiest"],
+            sites=tuple(map(SiteCost.from_json, document["sites"])),
+            short=document.get("short"),
+        )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial run: a specification over ``count`` windows; ``result`` is there when it has succeeded."""
+
+    id: str
+    query: str
+    specification: Document
+    count: int
+    status: str
+    created: datetime
+    result: TrialResult | None = None
+    error: ApiProblem | None = None
+    document: Document = field(default_factory=dict, repr=False, compare=False)
+    action: ClassVar[str] = "trial"
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self.status in ("succeeded", "failed")
+
+    @staticmethod
+    def from_json(document: Document) -> Trial:
+        """Read a trial's document."""
+        return Trial(
+            id=document["id"],
+            query=document["query"],
+            specification=document["specification"],
+            count=document["count"],
+            status=document["status"],
+            created=_time(document["created"]),
+            result=TrialResult.from_json(document["result"]) if document.get("result") else None,
+            error=_problem(document.get("error")),
+            document=document,
+        )
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ from typing import Any, Generic, TypeVar
 
 import httpx
 
-from gsdm_grid.client.documents import Operation
+from gsdm_grid.client.documents import Operation, Trial
 from gsdm_grid.client.problems import ApiProblem, NoCoordinator
 from gsdm_grid.client.retries import BUSY, RetryPolicy, repeatable
 from gsdm_grid.errors import GsdmError, QueryError
 
 T = TypeVar("T")
+R = TypeVar("R", Operation, Trial)
 Monotonic = Callable[[], float]
 _KEY = "Idempotency-Key"
 _POLL_S = (0.05, 1.0)
@@ -121,26 +122,27 @@ def exchange(call: Call[T], url: str, retries: RetryPolicy, new_key: Callable[[]
 
 
 def until_over(
-    ask: Callable[[str], Exchange[Operation]],
-    operation: Operation,
+    ask: Callable[[str], Exchange[R]],
+    begun: R,
     timeout_s: float | None,
     now: Monotonic = time.monotonic,
-) -> Exchange[Operation]:
-    """Ask for an operation until it is over; raises the problem that it failed with."""
+) -> Exchange[R]:
+    """Ask for an operation or a trial until it is over; raises the problem that it failed with."""
     deadline_s = None if timeout_s is None else now() + timeout_s
     poll_s, longest_s = _POLL_S
-    while not operation.over:
+    while not begun.over:
         if deadline_s is not None and now() >= deadline_s:
+            kind = "" if begun.action == "trial" else "operation "
             raise QueryError(
-                f"query {operation.query!r}: {operation.action} is still {operation.status} after {timeout_s:g} s "
-                f"(operation {operation.id})"
+                f"query {begun.query!r}: {begun.action} is still {begun.status} after {timeout_s:g} s "
+                f"({kind}{begun.id})"
             )
         yield Pause(poll_s)
         poll_s = min(poll_s * 1.5, longest_s)
-        operation = yield from ask(operation.id)
-    if operation.status == "failed":
-        raise operation.error or ApiProblem("internal", 500, f"operation {operation.id} failed without a reason")
-    return operation
+        begun = yield from ask(begun.id)
+    if begun.status == "failed":
+        raise begun.error or ApiProblem("internal", 500, f"{begun.action} {begun.id} failed without a reason")
+    return begun
 
 
 def successful(response: httpx.Response) -> httpx.Response:

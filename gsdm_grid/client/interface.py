@@ -12,7 +12,7 @@ import httpx
 from gsdm_grid.client import calls
 from gsdm_grid.client.address import resolve
 from gsdm_grid.client.calls import Specification
-from gsdm_grid.client.documents import Bundle, Document, Operation, Query, ResultEvent, Token
+from gsdm_grid.client.documents import Bundle, Document, Operation, Query, ResultEvent, Token, Trial
 from gsdm_grid.client.endpoints import exchanged, paged, streamed
 from gsdm_grid.client.exchanges import Call, Exchange, Listing, exchange, until_over
 from gsdm_grid.client.problems import ApiProblem, NoCoordinator
@@ -213,14 +213,27 @@ class Interface:
         return self._exchange(calls.delete(kind, name))
 
     @paged
-    def bundles(self) -> Listing[Document]:
-        """Uploaded function code."""
-        return calls.listing("bundles")
+    def bundles(self) -> Listing[Bundle]:
+        """Uploaded function code: the latest version of each bundle."""
+        return calls.bundles()
+
+    @exchanged
+    def bundle(self, name: str) -> Exchange[Bundle]:
+        """The latest version of a bundle."""
+        return self._exchange(calls.bundle(name))
 
     @exchanged
     def upload_bundle(self, name: str, code: Path | str | bytes) -> Exchange[Bundle]:
-        """Upload function code: the path of a Python or zip file, or its content. Needs an admin's token."""
+        """Upload function code as the next version of a bundle. Needs an admin's token.
+
+        ``code`` is the path of a Python file, of a zip file, or of a package's folder; or the content of a file.
+        """
         return self._exchange(calls.upload_bundle(name, code))
+
+    @exchanged
+    def remove_bundle(self, name: str) -> Exchange[None]:
+        """Remove a bundle, all its versions, that no query uses. Needs an admin's token."""
+        return self._exchange(calls.delete("bundles", name))
 
     @paged
     def tokens(self) -> Listing[Token]:
@@ -236,6 +249,47 @@ class Interface:
     def delete_token(self, token_id: str) -> Exchange[None]:
         """Make a token worthless."""
         return self._exchange(calls.delete("tokens", token_id))
+
+    # -- trials ---------------------------------------------------------------------------------------------------
+
+    @exchanged
+    def submit_trial(
+        self,
+        spec: Specification,
+        count: int = 1000,
+        name: str | None = None,
+        *,
+        wait: bool = True,
+        timeout_s: float | None = None,
+    ) -> Exchange[Trial]:
+        """Run a specification over ``count`` windows of each input, write its results nowhere, and measure its sites.
+
+        The trial stays with the coordinator until it is removed. Trials are run one at a time.
+        """
+        begun = yield from self._exchange(calls.submit_trial(spec, count, name))
+        if not wait:
+            return begun
+        return (yield from self._trial_until_over(begun, timeout_s))
+
+    @exchanged
+    def trial(self, trial_id: str) -> Exchange[Trial]:
+        """One trial."""
+        return self._exchange(calls.trial(trial_id))
+
+    @paged
+    def trials(self, query: str | None = None) -> Listing[Trial]:
+        """All trials, or those of specifications with this name; the newest first."""
+        return calls.trials(query)
+
+    @exchanged
+    def wait_for_trial(self, trial: Trial, timeout_s: float | None = None) -> Exchange[Trial]:
+        """Wait until a trial is over; raises the problem that it failed with."""
+        return self._trial_until_over(trial, timeout_s)
+
+    @exchanged
+    def remove_trial(self, trial_id: str) -> Exchange[None]:
+        """Cancel a trial if it runs, and forget it."""
+        return self._exchange(calls.delete("trials", trial_id))
 
     # -- results --------------------------------------------------------------------------------------------------
 
@@ -331,3 +385,6 @@ class Interface:
 
     def _until_over(self, operation: Operation, timeout_s: float | None) -> Exchange[Operation]:
         return until_over(lambda one: self._exchange(calls.operation(one)), operation, timeout_s)
+
+    def _trial_until_over(self, trial: Trial, timeout_s: float | None) -> Exchange[Trial]:
+        return until_over(lambda one: self._exchange(calls.trial(one)), trial, timeout_s)

@@ -7,7 +7,7 @@ from typing import Literal
 from gsdm_grid.errors import InvalidTransition
 
 State = Literal["specified", "compiled", "installed", "active", "stopping", "failed", "dropped"]
-Action = Literal["compile", "install", "activate", "run", "deactivate", "uninstall", "drop"]
+Action = Literal["compile", "install", "activate", "run", "rescale", "deactivate", "uninstall", "drop"]
 
 TRANSITIONS: dict[tuple[State, Action], State] = {
     ("specified", "compile"): "compiled",
@@ -21,6 +21,7 @@ TRANSITIONS: dict[tuple[State, Action], State] = {
     ("compiled", "run"): "active",
     ("installed", "run"): "active",
     ("failed", "run"): "active",
+    ("active", "rescale"): "active",
     ("active", "deactivate"): "stopping",
     ("stopping", "deactivate"): "stopping",
     ("installed", "uninstall"): "compiled",

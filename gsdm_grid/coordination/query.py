@@ -10,21 +10,29 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from gsdm_grid.channels import StreamInterface
+import cloudpickle
+
 from gsdm_grid.channels.memory import MemorySink
 from gsdm_grid.coordination import lifecycle
 from gsdm_grid.coordination.control import Event
+from gsdm_grid.coordination.installation import Installation
 from gsdm_grid.coordination.lifecycle import Action, State
 from gsdm_grid.coordination.streams import RegisteredStream
-from gsdm_grid.engine import Bootstrap, check_schedule, unpack_error
-from gsdm_grid.errors import GsdmError, NodeLost, QueryError
+from gsdm_grid.engine import check_schedule, unpack_error
+from gsdm_grid.errors import GsdmError, NodeLost, PlanError, QueryError
 from gsdm_grid.flow import DataFlow
-from gsdm_grid.hosts import HostGroup
 from gsdm_grid.model import LogicalWindow, PhysicalWindow
-from gsdm_grid.planning import HostKind, PlacementPolicy, Plan, PlanSite, PlanStream, compile_flow, recovery_obstacle
+from gsdm_grid.planning import (
+    PlacementPolicy,
+    Plan,
+    PlanSite,
+    compile_flow,
+    moved,
+    recovery_obstacle,
+    rescaling_obstacle,
+)
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid
@@ -58,17 +66,16 @@ class ContinuousQuery:
         self.run_seconds: float | None = None
         self._grid = grid
         self._schedule = dict(schedule or {})
-        self._flush_s = flush_s
         self._placement = placement or grid.placement
-        self._positions: dict[str, int] = {}
-        self._live: dict[str, StreamInterface] = {}
-        self._groups: list[HostGroup] = []
+        self._hosts = Installation(grid, query_id, flush_s)
         self._statistics: dict[str, dict[str, Any]] = {}
         self._finished: dict[str, bool] = {}
         self.restarts: dict[str, int] = {}
         self._read_to_end = False
         self._installed: set[str] = set()
         self._recovery = threading.Lock()
+        self._rescaling = threading.Lock()
+        self._held: threading.Event | None = None  # set when a query that is being rescaled has run dry
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._started_s = 0.0
@@ -79,16 +86,14 @@ class ContinuousQuery:
         """Bind the data flow to its streams and place its sites; says which vertex does not fit, and why."""
         with self._lock:
             self._require("compile")
-            self.plan = compile_flow(
-                self.id,
-                self.flow,
-                [s.spec() for s in self.inputs],
-                [s.spec() for s in self.outputs],
-                self._placement,
-            )
+            self.plan = self._compiled(self.flow)
             self.error = None
             self._set("compiled")
             return self.plan
+
+    def _compiled(self, flow: DataFlow) -> Plan:
+        inputs, outputs = [s.spec() for s in self.inputs], [s.spec() for s in self.outputs]
+        return compile_flow(self.id, flow, inputs, outputs, self._placement)
 
     def adopt(self, plan: Plan) -> None:
         """Take a plan that was compiled before, by a coordinator that is gone."""
@@ -107,17 +112,11 @@ class ContinuousQuery:
             if self.state in ("specified", "failed"):
                 self.compile()
             plan = self._plan
-            self._positions = dict(positions or {})
-            self._live = {s.name: self._registered(s.name).make(s.type) for s in plan.streams if s.live}
+            self._hosts.positions = dict(positions or {})
+            self._hosts.live = {s.name: self._registered(s.name).make(s.type) for s in plan.streams if s.live}
         try:
-            self._start_hosts(plan)
-            futures = [
-                (node, self._grid.control.send(node, {"do": "batch", "commands": self._install_commands(plan, site)}))
-                for site in plan.sites
-                for node in [self.node(site)]
-            ]
-            for node, future in futures:
-                self._grid.control.result(node, future)
+            self._hosts.start(plan.sites, self._raise_if_dropped)
+            self._hosts.install(plan)
             self._raise_if_dropped()
         except BaseException:
             self._release_hosts()
@@ -148,7 +147,7 @@ class ContinuousQuery:
         kind, value = next(((kind, value) for kind, value in stops.items() if value is not None), ("none", 0))
         try:
             for site in sorted(plan.sites, key=lambda s: -s.level):
-                sources = any(stream.kind == "source" for stream in plan.streams_of(site.id))
+                sources = site in self._with_sources(plan)
                 commands: list[dict[str, Any]] = [{"do": "activate", "schedule": self._schedule if sources else {}}]
                 if sources:
                     commands.insert(0, {"do": "install_stop", "kind": kind, "value": value})
@@ -164,10 +163,9 @@ class ContinuousQuery:
                 return
             self._require("deactivate")
             self._set("stopping")
-            plan = self._plan
-        for site in plan.sites:
-            if any(stream.kind == "source" for stream in plan.streams_of(site.id)):
-                self._grid.control.call(self.node(site), {"do": "deactivate"})
+            changing = self._held is not None
+        if not changing:  # else it is carried out when the sites are wired anew
+            self._deactivate_sources()
 
     def uninstall(self) -> None:
         """End the working nodes at once; what is under way is given up. The query can be installed again."""
@@ -175,6 +173,66 @@ class ContinuousQuery:
             self._require("uninstall")
             self._set("compiled")
         self._release_hosts()
+
+    def rescale(self, flow: DataFlow) -> float:
+        """Give a running query another data flow of the same shape, such as one with another degree of parallelism.
+
+        New sites are started first. Then the sources hold, what was read flows out, the sites are wired anew, and the
+        sources go on: no window is lost, doubled or reordered. Returns how long the stream stood still, in seconds.
+        """
+        with self._lock:
+            self._require("rescale")
+            before = self._plan
+            if (obstacle := rescaling_obstacle(before)) is not None:
+                raise PlanError(f"query {self.id!r} cannot be rescaled while it runs: {obstacle}")
+            after = self._compiled(flow)
+        with self._rescaling:
+            try:
+                return self._change(before, after, flow)
+            except GsdmError as error:
+                self._fail(error)
+                raise (self.error or error) from None
+
+    def _change(self, before: Plan, after: Plan, flow: DataFlow) -> float:
+        ids = {site.id for site in before.sites}, {site.id for site in after.sites}
+        new = [site for site in after.sites if site.id not in ids[0]]
+        gone = [site for site in before.sites if site.id not in ids[1]]
+        self._hosts.start(new, self._raise_if_dropped)
+        began_s = time.monotonic()
+        held = threading.Event()
+        with self._lock:
+            self._held = held
+        self._hosts.at_once([(site, {"do": "hold"}) for site in self._with_sources(before)])
+        while not held.wait(0.1):
+            if self.state not in ("active", "stopping"):
+                self._held = None
+                self._hosts.release([self.node(site) for site in new])
+                raise QueryError(f"query {self.id!r} came to its end before it was rescaled")
+        left = self._hosts.at_once([(site, {"do": "clear"}) for site in before.sites])
+        memories = {operator: memory for one in left for operator, memory in one.items()}
+        inherited = moved(before, after, memories, cloudpickle.loads, cloudpickle.dumps)
+        with self._lock:
+            self.plan, self.flow = after, flow
+            self._finished, self._held = {}, None
+        self._hosts.install(after, inherited)
+        for site in sorted(after.sites, key=lambda s: -s.level):
+            schedule = self._schedule if site in self._with_sources(after) else {}
+            self._hosts.at_once([(site, {"do": "activate", "schedule": schedule})])
+        stall_s = time.monotonic() - began_s
+        with self._lock:
+            self._installed = {self.node(site) for site in after.sites}
+            for site in gone:
+                self._statistics.pop(self.node(site), None)
+            if self.state == "stopping":  # asked for in between
+                self._spawn(self._deactivate_sources)
+        self._hosts.release([self.node(site) for site in gone])
+        return stall_s
+
+    def _with_sources(self, plan: Plan) -> list[PlanSite]:
+        return [s for s in plan.sites if any(stream.kind == "source" for stream in plan.streams_of(s.id))]
+
+    def _deactivate_sources(self) -> None:
+        self._hosts.at_once([(site, {"do": "deactivate"}) for site in self._with_sources(self._plan)])
 
     def drop(self) -> None:
         """Remove the query and everything it runs on. Never fails for want of an answer; safe to call twice."""
@@ -262,11 +320,11 @@ class ContinuousQuery:
             for name, figures in site["streams"].items()
             if name in names
         }
-        return {**self._positions, **told}
+        return {**self._hosts.positions, **told}
 
     def node(self, site: PlanSite | str) -> str:
         """Name of the working node of a site."""
-        return f"{self.id}/{site if isinstance(site, str) else site.id}"
+        return self._hosts.node(site)
 
     def __repr__(self) -> str:
         reason = f": {self.error}" if self.error else ""
@@ -294,8 +352,11 @@ class ContinuousQuery:
             if kind == "finished":
                 self._finished[node] = event["final"]
                 if len(self._finished) == len(self._plan.sites) and self.state in ("active", "stopping"):
-                    self.run_seconds = time.monotonic() - self._started_s
-                    self._set("installed")
+                    if self._held is not None and not all(self._finished.values()):
+                        self._held.set()
+                    else:
+                        self.run_seconds = time.monotonic() - self._started_s
+                        self._set("installed")
         if kind == "failed":
             self._spawn(self._fail, unpack_error(event["error"]))
 
@@ -303,13 +364,12 @@ class ContinuousQuery:
         """Start lost working nodes anew where that can be done, else fail. Called regularly by the grid."""
         if self.state not in ("active", "stopping", "installed"):
             return
-        for group in list(self._groups):
-            for node, reason in group.lost().items():
-                obstacle = self._obstacle_to_recovery(node)
-                if obstacle is None and group.restart(node):
-                    continue
-                self._fail(NodeLost(node, f"{reason}{f' ({obstacle})' if obstacle else ''}"))
-                return
+        for node, reason in self._hosts.lost().items():
+            obstacle = self._obstacle_to_recovery(node)
+            if obstacle is None and self._hosts.restart(node):
+                continue
+            self._fail(NodeLost(node, f"{reason}{f' ({obstacle})' if obstacle else ''}"))
+            return
 
     def _obstacle_to_recovery(self, node: str) -> str | None:
         """Why a working node cannot be started anew without loss; None if it can. Counts the attempt."""
@@ -332,7 +392,7 @@ class ContinuousQuery:
         try:
             with self._recovery:
                 endpoint = control.registration(node).endpoint
-                control.call(node, {"do": "batch", "commands": self._install_commands(self._plan, site)})
+                control.call(node, {"do": "batch", "commands": self._hosts.commands(self._plan, site)})
                 if self.state in ("active", "stopping"):
                     control.call(node, {"do": "activate"})
                 for stream in self._plan.streams_of(site.id):
@@ -367,74 +427,18 @@ class ContinuousQuery:
         kept = [s.name for s in self.outputs if s.interface == "result"]
         if not kept:
             raise QueryError(f"query {self.id!r} keeps no result for iteration: its result streams go elsewhere")
-        sink = self._live.get(name or kept[0])
+        sink = self._hosts.live.get(name or kept[0])
         if not isinstance(sink, MemorySink):
             raise QueryError(
                 f"query {self.id!r}: run it before reading results"
-                if not self._live
+                if not self._hosts.live
                 else f"query {self.id!r} keeps no result named {name!r}; kept: {', '.join(kept)}"
             )
         return sink
 
-    def _start_hosts(self, plan: Plan) -> None:
-        settings = self._grid.settings
-
-        def start(host: HostKind) -> None:
-            bootstraps = [
-                Bootstrap(self.node(site), self._grid.control.endpoint, self._grid.key, settings.orphan_s)
-                for site in plan.sites
-                if site.host == host
-            ]
-            self._groups.append(self._grid.pool(host).start(self.id, bootstraps, self._live))
-
-        hosts = list(dict.fromkeys(site.host for site in plan.sites))
-        with ThreadPoolExecutor(len(hosts), thread_name_prefix=f"{self.id}-start") as starters:
-            list(starters.map(start, hosts))  # Ray and Spark take seconds each when they are not up yet
-        nodes = [self.node(site) for site in plan.sites]
-        self._grid.control.wait_for(nodes, settings.start_timeout_s, self._raise_if_lost)
-
     def _raise_if_dropped(self) -> None:
         if self.state == "dropped":
             raise QueryError(f"query {self.id!r} was dropped while it was being installed")
-
-    def _raise_if_lost(self) -> None:
-        self._raise_if_dropped()
-        for group in self._groups:
-            for node, reason in group.lost().items():
-                raise NodeLost(node, reason)
-
-    def _install_commands(self, plan: Plan, site: PlanSite) -> list[dict[str, Any]]:
-        commands: list[dict[str, Any]] = [
-            {
-                "do": "install_stream",
-                "stream": stream.to_json(),
-                "site": site.id,
-                "settings": self._stream_settings(stream, site),
-            }
-            for stream in plan.streams_of(site.id)
-        ]
-        for operator in site.operators:
-            types = [plan.stream(name).type.to_json() for name in operator.inputs]
-            commands.append({"do": "install_sqf", "operator": operator.to_json(), "types": types})
-        return commands
-
-    def _stream_settings(self, stream: PlanStream, site: PlanSite) -> dict[str, Any]:
-        settings = self._grid.settings
-        told: dict[str, Any] = {"block_bytes": self._grid.block_bytes, "flush_s": self._flush_s}
-        if stream.kind == "source":
-            told["start_at"] = self._positions.get(stream.name, 0)
-        if stream.kind == "channel":
-            told |= {
-                "channel": f"{self.id}/{stream.name}",
-                "channel_blocks": settings.channel_blocks,
-                "channel_bytes": settings.channel_bytes,
-            }
-            if stream.from_site == site.id and stream.to_site is not None:
-                there = self._grid.control.registration(self.node(stream.to_site))
-                here = self._grid.control.registration(self.node(site))
-                shared = settings.shared_memory and there.machine == here.machine
-                told |= {"endpoint": there.endpoint, "shared": shared}
-        return told
 
     def _spawn(self, work: Callable[..., None], *args: Any) -> None:
         """Do something that may block, away from the thread that delivers events."""
@@ -451,14 +455,5 @@ class ContinuousQuery:
     def _release_hosts(self) -> None:
         """Drop all working nodes and end their hosts."""
         with self._lock:
-            groups, self._groups = self._groups, []
             self._installed = set()
-            nodes = [self.node(site) for site in self.plan.sites] if self.plan else []
-        for node in nodes:
-            try:
-                self._grid.control.send(node, {"do": "drop"})
-            except NodeLost:
-                continue
-        for group in groups:
-            group.stop(self._grid.settings.drop_timeout_s)
-        self._grid.control.forget(nodes)
+        self._hosts.release_all()

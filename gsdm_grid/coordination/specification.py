@@ -37,6 +37,7 @@ MEMBERS = (
     "schedule",
     "flush_s",
     "labels",
+    "autoscale",
 )
 KEPT = "log"
 """Interface of result streams that the coordinator keeps for readers."""
@@ -72,6 +73,8 @@ class QuerySpecification:
     schedule: Mapping[str, Any] = field(default_factory=dict)
     flush_s: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    autoscale: tuple[int, int] | None = None
+    """Least and most compute sites, if the degree is to follow the load."""
 
 
 def parse(document: Any, registered: Registered, cores: int | None = None) -> QuerySpecification:
@@ -98,9 +101,38 @@ def parse(document: Any, registered: Registered, cores: int | None = None) -> Qu
     labels = _mapping(given.get("labels") or {}, "labels")
     for key, value in labels.items():
         _text(value, f"labels.{key}")
+    stop, autoscale = parse_stop(given.get("stop")), _autoscale(given)
     return QuerySpecification(
-        name, flow, inputs, outputs, kept, parse_stop(given.get("stop")), placement, schedule, flush_s, dict(labels)
+        name, flow, inputs, outputs, kept, stop, placement, schedule, flush_s, dict(labels), autoscale
     )
+
+
+def with_degree(document: Mapping[str, Any], degree: int) -> dict[str, Any]:
+    """The document of the same query with another degree of parallelism, of its outermost template that has one."""
+    if "function" in document:
+        plan = document.get("plan", "central")
+        strategy = plan.get("strategy") if isinstance(plan, Mapping) else None
+        if strategy is None:
+            strategies = functions.get(_text(document["function"], "function")).strategies
+            if not strategies:
+                raise FlowError("function", f"{document['function']!r} has no valid parallel strategy")
+            strategy = strategies[0].name
+        return {**document, "plan": {"strategy": strategy, "degree": degree}}
+    return {**document, "flow": _with_degree(document.get("flow"), degree)}
+
+
+def _with_degree(flow: Any, degree: int) -> dict[str, Any]:
+    places = {"PCC": ("n", 0), "parallelize": ("n", 3)}
+    template = flow.get("template") if isinstance(flow, Mapping) else None
+    if template not in places:
+        got = f"template {template!r}" if template else "a plain function or graph"
+        raise FlowError("flow", f"has no degree of parallelism: it is {got}, not {' or '.join(places)}")
+    name, place = places[template]
+    args = list(flow.get("args", []))
+    if len(args) > place:
+        args[place] = degree
+        return {**flow, "args": args}
+    return {**flow, name: degree}
 
 
 def check_name(given: Any, place: str) -> str:
@@ -122,6 +154,21 @@ def parse_stop(given: Any, place: str = "stop") -> Stop:
     if count is not None and (not isinstance(count, int) or isinstance(count, bool) or not 1 <= count < 2**62):
         raise FlowError(f"{place}.count", f"must be a whole number of at least 1, got {count!r:.40}")
     return Stop(count, None if time_s is None else _number(time_s, f"{place}.time_s", least=0.001, most=1e9))
+
+
+def _autoscale(given: Mapping[str, Any]) -> tuple[int, int] | None:
+    if given.get("autoscale") is None:
+        return None
+    bounds = _mapping(given["autoscale"], "autoscale")
+    _known(bounds, ("min", "max"), "autoscale")
+    least, most = bounds.get("min", 1), bounds.get("max", 8)
+    for name, value in (("min", least), ("max", most)):
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1024:
+            raise FlowError(f"autoscale.{name}", f"must be a whole number from 1 to 1024, got {value!r:.40}")
+    if least > most:
+        raise FlowError("autoscale", f"min is {least}, but max is {most}")
+    with_degree(given, least)  # complains if there is no degree to change
+    return least, most
 
 
 def parse_type(given: Any, place: str) -> StreamType:

@@ -85,6 +85,14 @@ class Execute(StreamOperator):
         """See `StreamOperator`."""
         return self._views[port].floor()
 
+    def state(self) -> Any:
+        """See `StreamOperator`."""
+        return self._params["state"] if self._stateful else None
+
+    def restore(self, state: Any) -> None:
+        """See `StreamOperator`."""
+        self._params["state"] = state
+
     def dispose(self) -> None:
         """See `StreamOperator`."""
         if self._stateful and self._function.cleanup is not None:

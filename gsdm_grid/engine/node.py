@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import cloudpickle
+
 from gsdm_grid.channels import InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.channels.channel import ChannelLimits, End
 from gsdm_grid.channels.data_plane import DataPlane
@@ -103,6 +105,7 @@ class WorkingNode:
         self._stop_time_s: float | None = None
         self._budgets: dict[str, int] = {}
         self._reported = True
+        self._held = False
 
     # -- the control protocol -------------------------------------------------------------------------------------
 
@@ -121,6 +124,8 @@ class WorkingNode:
     def _do_install_stream(self, stream: Mapping[str, Any], site: str, settings: Mapping[str, Any]) -> None:
         planned = PlanStream.from_json(stream)
         self._context.flush_s = settings["flush_s"]
+        if planned.kind in ("source", "sink") and planned.name in {**self._inputs, **self._outputs}:
+            return  # kept when the site was cleared
         if planned.kind == "source":
             source = SourceStream(
                 planned.name, self._interface(planned), settings["block_bytes"], settings.get("start_at", 0)
@@ -148,17 +153,28 @@ class WorkingNode:
             return self._live[planned.name]
         return interfaces.get(str(planned.interface))(planned.type, planned.options)
 
-    def _do_install_sqf(self, operator: Mapping[str, Any], types: list[Mapping[str, Any]]) -> None:
+    def _do_install_sqf(
+        self,
+        operator: Mapping[str, Any],
+        types: list[Mapping[str, Any]],
+        state: bytes | None = None,
+        numbered: int = 0,
+    ) -> None:
+        """``state`` is what the function's state is to be, if not what its ``init`` makes; ``numbered`` is how many
+        results have been numbered before."""
         from gsdm_grid.model import StreamType
 
         planned = PlanOperator.from_json(operator)
         logic = make_operator(planned, [StreamType.from_json(given) for given in types])
+        if state is not None:
+            logic.restore(cloudpickle.loads(state))
         inputs = [self._inputs[name] for name in planned.inputs]
         for port, stream in enumerate(inputs):
-            stream.cursors[f"{planned.id}:{port}"] = 0
+            stream.cursors[f"{planned.id}:{port}"] = stream.consumed
         made = ActiveOperator(
             planned, logic, inputs, [self._outputs[name] for name in planned.outputs], OperatorStatistics()
         )
+        made.numbered = numbered
         self._operators[planned.id] = made
         self.statistics.operators[planned.id] = made.statistics
 
@@ -184,6 +200,7 @@ class WorkingNode:
         for operator in self._operators.values():
             operator.begin()
         self.active = True
+        self._held = False
         self._reported = False
 
     def _do_deactivate(self) -> None:
@@ -191,6 +208,32 @@ class WorkingNode:
         for stream in self._inputs.values():
             if isinstance(stream, SourceStream):
                 stream.stop()
+
+    def _do_hold(self) -> None:
+        """As deactivate, but input streams stay open: the query goes on in a moment, with other sites."""
+        self._held = True
+        for stream in self._inputs.values():
+            if isinstance(stream, SourceStream):
+                stream.stop(held=True)
+
+    def _do_clear(self) -> dict[str, Any]:
+        """Forget operators and channels, keep input and result streams: the site is about to be installed anew.
+
+        Returns, by operator, the state of its function (None if it keeps none) and how many results it has numbered.
+        """
+        kept = {
+            name: {"state": _dumped(operator.logic.state()), "numbered": operator.numbered}
+            for name, operator in self._operators.items()
+        }
+        self._operators.clear()
+        self.statistics.operators.clear()
+        self._inputs = {name: stream for name, stream in self._inputs.items() if isinstance(stream, SourceStream)}
+        self._outputs = {name: output for name, output in self._outputs.items() if isinstance(output, SinkOutput)}
+        self.statistics.streams.clear()
+        for stream in self._inputs.values():
+            stream.rewire()
+        self.plane.forget()
+        return kept
 
     def _do_redirect(self, stream: str, endpoint: str) -> None:
         output = self._outputs[stream]
@@ -275,7 +318,7 @@ class WorkingNode:
         final = all(end is not None and end.final for operator in self._operators.values() for end in operator.ends)
         if not final:
             self.active = False
-            for stream in self._inputs.values():
+            for stream in self._inputs.values() if not self._held else ():
                 stream.close()
         return {"final": final}
 
@@ -293,7 +336,9 @@ class WorkingNode:
             worked = True
             for output in operator.outputs:
                 if not operator.ended or isinstance(output, SinkOutput):  # consumers were told once for good
-                    output.put(End(final))
+                    output.put(
+                        End(final, held=not final and any(end is not None and end.held for end in operator.ends))
+                    )
             operator.ended = final
         return worked
 
@@ -399,6 +444,10 @@ class WorkingNode:
                 told["streams"][name] |= {"shared": side.outlet.sent_shared, "sent_again": side.outlet.sent_again}
         told["refused_messages"] = self.plane.refused
         return told
+
+
+def _dumped(state: Any) -> bytes | None:
+    return None if state is None else bytes(cloudpickle.dumps(state))
 
 
 def check_schedule(schedule: Mapping[str, Any]) -> Schedule:

@@ -50,6 +50,12 @@ class InputStream:
             self._items.popleft()
             self._first += 1
 
+    def rewire(self) -> None:
+        """Other operators will read it: what is buffered, which is at most an end mark, was for those before them."""
+        self._first += len(self._items)
+        self._items.clear()
+        self.cursors.clear()
+
     @property
     def consumed(self) -> int:
         """Number of items that all readers have passed."""
@@ -83,6 +89,7 @@ class SourceStream(InputStream):
         self.interface = interface
         self.position = start_at
         self._seek = start_at > 0
+        self._open = False
         self.ended = True
         self.stop_at: int | None = None
         self.finished = False
@@ -91,18 +98,20 @@ class SourceStream(InputStream):
 
     def open(self, context: InterfaceContext) -> None:
         """See `InputStream`."""
-        self.interface.open(context)
+        if not self._open:
+            self.interface.open(context)
+        self._open = True
         if self._seek and self.interface.replayable:
             self.interface.seek(self.position)
         self._seek = False
         self.ended = False
 
-    def stop(self, final: bool = False) -> None:
+    def stop(self, final: bool = False, held: bool = False) -> None:
         """Read no more; readers find an end mark."""
         if not self.ended:
             self.ended = True
             self.finished = self.finished or final
-            self.append(End(self.finished))
+            self.append(End(self.finished, held and not self.finished))
 
     def refill(self, budget: int | None = None) -> bool:
         """See `InputStream`: reads one block when the buffer is empty, at most ``budget`` windows."""
@@ -137,6 +146,7 @@ class SourceStream(InputStream):
 
     def close(self) -> None:
         """See `InputStream`."""
+        self._open = False
         self.interface.close()
 
 
@@ -282,7 +292,8 @@ class SinkOutput(_Output):
     def put(self, item: Item) -> None:
         """See `OutputStream`."""
         if isinstance(item, End):
-            self._guard(self.interface.finish if item.final else self.interface.pause)
+            if not item.held:
+                self._guard(self.interface.finish if item.final else self.interface.pause)
         elif len(item):
             self.count(item)
             self._guard(lambda: self.interface.insert(item))

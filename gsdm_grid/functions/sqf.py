@@ -66,6 +66,7 @@ class StreamFunction:
     strategies: tuple[Strategy, ...] = ()
     init: Callable[..., Any] | None = None
     cleanup: Callable[[Any], None] | None = None
+    rescale: Callable[[list[Any], int], list[Any]] | None = None
     builtin: str | None = None
     doc: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
@@ -162,6 +163,7 @@ def sqf(
     strategies: Sequence[Strategy] | None = None,
     init: Callable[..., Any] | None = None,
     cleanup: Callable[[Any], None] | None = None,
+    rescale: Callable[[list[Any], int], list[Any]] | None = None,
     builtin: str | None = None,
     register: bool = True,
 ) -> Callable[[Callable[..., Any]], StreamFunction]: ...
@@ -177,6 +179,7 @@ def sqf(
     strategies: Sequence[Strategy] | None = None,
     init: Callable[..., Any] | None = None,
     cleanup: Callable[[Any], None] | None = None,
+    rescale: Callable[[list[Any], int], list[Any]] | None = None,
     builtin: str | None = None,
     register: bool = True,
 ) -> Any:
@@ -185,7 +188,8 @@ def sqf(
     ``input`` is the stream type it takes (subtypes fit too), ``returns`` the type of its result (default:
     that of the input). ``kind="combining"`` functions take a list of streams. ``whole=True`` says that the
     function handles a whole physical window at once. A function with state declares ``init`` (called with the
-    parameters, returns the state, which is passed as ``state=``) and optionally ``cleanup``. ``strategies``
+    parameters, returns the state, which is passed as ``state=``) and optionally ``cleanup``; ``rescale`` divides
+    the states of its sites among another number of sites, so that its degree can change while it runs. ``strategies``
     are the valid ways to run it in parallel; window distribute by round robin is always valid for stateless
     functions over single windows, and is assumed where nothing is said.
 
@@ -220,6 +224,7 @@ def sqf(
             strategies=assumed if strategies is None else tuple(strategies),
             init=init,
             cleanup=cleanup,
+            rescale=rescale,
             builtin=builtin,
             doc=code.__doc__ or "",
         )

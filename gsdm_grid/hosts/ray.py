@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -36,11 +37,11 @@ class NodeActor:
 class RayGroup:
     """Actors of one query."""
 
-    def __init__(self, bootstraps: Sequence[Bootstrap]) -> None:
+    def __init__(self, bootstraps: Sequence[Bootstrap], launches: Counter[str]) -> None:
         self._bootstraps = {bootstrap.node: bootstrap for bootstrap in bootstraps}
         self._actors: dict[str, Any] = {}
         self._runs: dict[str, Any] = {}
-        self._launches: dict[str, int] = {}
+        self._launches = launches
         for node in self._bootstraps:
             self._launch(node)
 
@@ -48,7 +49,8 @@ class RayGroup:
         import ray
 
         remote = ray.remote(max_concurrency=2, num_cpus=1, max_restarts=0)(NodeActor)
-        self._launches[node] = launch = self._launches.get(node, 0) + 1
+        self._launches[node] += 1
+        launch = self._launches[node]
         name = node if launch == 1 else f"{node}#{launch}"  # Ray frees the name of a dead actor only after a while
         self._actors[node] = actor = remote.options(name=name, namespace=NAMESPACE).remote()
         self._runs[node] = actor.run.remote(self._bootstraps[node])
@@ -74,6 +76,17 @@ class RayGroup:
         self._launch(node)
         return True
 
+    def release(self, nodes: Sequence[str], timeout_s: float) -> None:
+        """See `HostGroup`."""
+        import ray
+
+        ended = [self._runs.pop(node) for node in nodes if node in self._runs]
+        if ended:
+            ray.wait(ended, num_returns=len(ended), timeout=timeout_s)
+        for node in nodes:
+            if node in self._actors:
+                ray.kill(self._actors.pop(node))
+
     def stop(self, timeout_s: float) -> None:
         """See `HostGroup`."""
         import ray
@@ -98,6 +111,7 @@ class RayPool:
         self._keeper: threading.Thread | None = None
         self._connected: Future[None] = Future()
         self._closing = threading.Event()
+        self._launches: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def connect(self) -> None:
@@ -136,7 +150,7 @@ class RayPool:
     def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> RayGroup:  # noqa: ARG002
         """See `HostPool`."""
         self.connect()
-        return RayGroup(bootstraps)
+        return RayGroup(bootstraps, self._launches)
 
     def warm(self) -> None:
         """See `HostPool`."""

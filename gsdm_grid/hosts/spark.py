@@ -72,6 +72,9 @@ class SparkGroup:
         """See `HostGroup`: a job that failed has used up Spark's retries."""
         return False
 
+    def release(self, nodes: Sequence[str], timeout_s: float) -> None:
+        """See `HostGroup`: a task ends when its node does."""
+
     def stop(self, timeout_s: float) -> None:
         """See `HostGroup`."""
         self._thread.join(timeout_s)

@@ -37,6 +37,12 @@ class ThreadGroup:
         """See `HostGroup`: what killed a thread here is our own bug, and would do it again."""
         return False
 
+    def release(self, nodes: Sequence[str], timeout_s: float) -> None:
+        """See `HostGroup`."""
+        for thread in self._threads:
+            if thread.name in nodes:
+                thread.join(timeout_s)
+
     def stop(self, timeout_s: float) -> None:
         """See `HostGroup`: threads cannot be ended by force; they end by being dropped, or as orphans."""
         for thread in self._threads:

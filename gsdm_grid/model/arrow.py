@@ -157,9 +157,9 @@ def _column_from_arrow(array: pa.Array, kind: AttributeType) -> Column:
         starts = (offsets - offsets[0]) // _numbers_per_item(kind)
         ragged = Ragged(_numbers(array.flatten(), kind), starts)
         lengths = np.unique(np.diff(starts))
-        if kind.shape is None or len(lengths) > 1:
+        if len(lengths) > 1 or (kind.shape is None and not len(lengths)):
             return ragged
-        return ragged.values.reshape(len(array), *kind.shape)
+        return ragged.values.reshape(len(array), *((int(lengths[0]),) if kind.shape is None else kind.shape))
     if pa.types.is_fixed_size_list(array.type):
         inner = (array.type.list_size // _numbers_per_item(kind),) if kind.shape is None else kind.shape
         return _numbers(array.flatten(), kind).reshape(len(array), *inner)

@@ -44,6 +44,13 @@ class StreamOperator:
         """Smallest ordinal of this port that it still holds; None where it holds nothing."""
         return None
 
+    def state(self) -> Any:
+        """What the function remembers from window to window; None where it remembers nothing."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Remember this instead, before the first block."""
+
     def dispose(self) -> None:
         """The operator is being dropped."""
 

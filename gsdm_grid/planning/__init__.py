@@ -8,6 +8,7 @@ from gsdm_grid.planning.compiler import compile_flow
 from gsdm_grid.planning.placement import GRID, POLICIES, RAY, SPARK, THREADS, PlacementPolicy, placement_policy
 from gsdm_grid.planning.plan import HostKind, Order, Plan, PlanOperator, PlanSite, PlanStream, StreamSpec
 from gsdm_grid.planning.recovery import Resumption, recovery_obstacle, resumption
+from gsdm_grid.planning.rescaling import moved, rescaling_obstacle
 
 __all__ = [
     "GRID",
@@ -25,7 +26,9 @@ __all__ = [
     "Resumption",
     "StreamSpec",
     "compile_flow",
+    "moved",
     "placement_policy",
     "recovery_obstacle",
+    "rescaling_obstacle",
     "resumption",
 ]

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import CodeType
+from typing import Any
 
 from gsdm_grid.functions import StreamFunction, resolve
 from gsdm_grid.planning.plan import Plan, PlanSite
@@ -69,14 +71,29 @@ def resumption(
 def _keeps_ordinals(plan: Plan) -> bool:
     """Whether each result depends on the input window of the same ordinal alone."""
     operators = [operator for site in plan.sites for operator in site.operators]
-    return all(not operator.renumber and _windowwise(resolve(operator.function)) for operator in operators)
+    functions = [resolve(operator.function) for operator in operators]
+    windowwise = all(function.init is None and over_single_windows(function) for function in functions)
+    return windowwise and not any(operator.renumber for operator in operators)
 
 
-def _windowwise(function: StreamFunction) -> bool:
-    if function.init is not None:
-        return False
+def over_single_windows(function: StreamFunction) -> bool:
+    """Whether a function looks at one window at a time; those that do not say so are looked through."""
     if function.kind == "combining":
         return function.builtin is not None
     if function.kind == "partitioning":
         return function.builtin not in ("overlap_part", "time_overlap_part")
-    return any(strategy.partition == "RRpart" and not strategy.partition_params for strategy in function.strategies)
+    if _names(function.code) & {"sliding_window", "time_window"}:
+        return False
+    overlapping = ("overlap_part", "time_overlap_part")
+    return not any(strategy.partition in overlapping for strategy in function.strategies)
+
+
+def _names(code: Any) -> set[str]:
+    """Names that a Python function, and those inside it, refer to."""
+    waiting, found = [getattr(code, "__code__", None)], set[str]()
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, CodeType):
+            found |= {*one.co_names, *one.co_freevars}
+            waiting += one.co_consts
+    return found

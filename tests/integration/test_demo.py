@@ -88,8 +88,11 @@ def test_an_interrupted_demo_leaves_nothing_running(run, line):
         with contextlib.suppress(subprocess.TimeoutExpired):
             run.process.wait(timeout=0.2)
     assert run.alive()
-    run.process.send_signal(signal.SIGINT)
-    run.process.communicate(timeout=90)
+    for _ in range(3):  # as people do: one may come while a library is not to be disturbed
+        run.process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            run.process.communicate(timeout=30)
+            break
     assert run.process.returncode == 130, run.errors.read_text()
     assert run.wait_until_nothing_is_left() == []
     assert "Traceback" not in run.errors.read_text()

@@ -54,6 +54,7 @@ def upgrade() -> None:
         sa.Column("params", sa.JSON(), nullable=False),
         sa.Column("status", sa.String(length=16), nullable=False),
         sa.Column("error", sa.JSON(), nullable=True),
+        sa.Column("result", sa.JSON(), nullable=True),
         sa.Column("created_s", sa.Float(), nullable=False),
         sa.Column("finished_s", sa.Float(), nullable=True),
         sa.PrimaryKeyConstraint("id"),

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,11 +16,11 @@ RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 
 
 
 class Service:
-    """A coordinator's process over a home folder; it can be killed and started again."""
+    """A coordinator's process over a home folder; it can be killed and started again (at the same port)."""
 
-    def __init__(self, home, *options):
+    def __init__(self, home, *options, port=0):
         self.home = Path(home)
-        self.options = options
+        self.options = ("--port", str(port), *options)
         self.process = None
 
     def start(self):
@@ -27,7 +28,7 @@ class Service:
         (self.home / "server.json").unlink(missing_ok=True)
         self.home.mkdir(parents=True, exist_ok=True)
         with (self.home / "log").open("ab") as log:
-            command = [sys.executable, "-m", "gsdm_grid.cli", "serve", "--home", str(self.home), "--port", "0"]
+            command = [sys.executable, "-m", "gsdm_grid.cli", "serve", "--home", str(self.home)]
             self.process = subprocess.Popen([*command, *self.options], stdout=log, stderr=log)
         deadline_s = time.monotonic() + START_S
         while not self._ready():
@@ -84,13 +85,21 @@ def own_service(tmp_path):
     """Make coordinators of a test's own, by placement; they are stopped after the test."""
     made = []
 
-    def make(*options):
-        made.append(Service(tmp_path / f"home{len(made)}", *options))
+    def make(*options, port=0):
+        made.append(Service(tmp_path / f"home{len(made)}", *options, port=port))
         return made[-1]
 
     yield make
     for one in made:
         one.stop()
+
+
+@pytest.fixture
+def free_port():
+    """A port that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @pytest.fixture

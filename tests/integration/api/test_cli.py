@@ -101,7 +101,7 @@ def test_the_first_use_in_the_readme_prints_windows(gsdm, dropped):
         watchdog.cancel()
     numbers = [int(line.split()[0]) for line in printed]
     assert numbers == list(range(numbers[0], numbers[0] + 20))
-    assert "x: 1024 complex64, |max|" in printed[0]
+    assert "x, y, z: 1024 complex64, |max|" in printed[0]
 
 
 def test_a_query_goes_through_its_life(gsdm, spec, dropped):
@@ -245,6 +245,64 @@ def test_uploaded_functions_are_used(client, spec, dropped, tmp_path):
     client.drop("uploaded", timeout_s=DEADLINE_S)
     client.delete("bundles", "cli_bundle")
     assert "cli_bundle.cli_silence" not in {one["name"] for one in client.functions()}
+
+
+def test_a_package_is_uploaded_used_and_removed(gsdm, spec, dropped, tmp_path):
+    dropped.append("packed")
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text(f"from .gains import GAIN\n{UPLOADED}".replace("0 *", "GAIN *"))
+    (package / "gains.py").write_text("GAIN = 0\n")
+    assert "there are no bundles" in gsdm("bundle", "ls").output
+    assert "cli_packed.cli_silence" in gsdm("bundle", "upload", "cli_packed", package).output
+    again = json.loads(gsdm("bundle", "upload", "cli_packed", package, "--json").stdout)
+    assert (again["version"], again["functions"]) == (1, ["cli_packed.cli_silence"])
+    assert "cli_packed.cli_silence" in gsdm("bundle", "ls").output
+    gsdm("submit", spec("packed", flow="cli_packed.cli_silence"), "--count", "3")
+    assert "|max| 0@0" in gsdm("results", "packed", "--follow").output
+    assert "packed" in gsdm("bundle", "rm", "cli_packed", fails=True).stderr
+    gsdm("rm", "packed")
+    assert "bundle cli_packed is gone" in gsdm("bundle", "rm", "cli_packed").output
+    assert json.loads(gsdm("bundle", "ls", "--json").stdout) == []
+
+
+def test_code_that_is_not_pure_python_is_refused_in_one_line(gsdm, tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text(UPLOADED)
+    (package / "fast.so").write_bytes(b"ELF")
+    assert "'fast.so' is compiled code" in gsdm("bundle", "upload", "native", package, fails=True).stderr
+
+
+def test_a_trial_shows_what_each_site_spent(gsdm, spec):
+    file = spec("tried")
+    shown = gsdm("trial", "run", file, "--count", "200").output
+    assert "of tried: succeeded, 200 windows" in shown
+    assert len([line for line in shown.splitlines() if "▸" in line and "thread" in line]) == 1
+    assert "(200 windows in" in shown
+    (listed,) = json.loads(gsdm("trial", "ls", "--query", "tried", "--json").stdout)
+    assert {site["role"] for site in listed["result"]["sites"]} == {"partition", "compute", "combine"}
+    assert listed["id"] in gsdm("trial", "ls").output
+    again = gsdm("trial", "show", listed["id"]).output
+    assert shown.splitlines()[1:] == again.splitlines()[1:]
+    assert f"trial {listed['id']} is gone" in gsdm("trial", "rm", listed["id"]).output
+    assert listed["id"] in gsdm("trial", "show", listed["id"], fails=True).stderr
+    assert "tried" not in gsdm("ls").output
+
+
+def test_a_trial_that_cannot_be_is_one_clear_line(gsdm, spec):
+    told = gsdm("trial", "run", spec("wrong", flow="nothing_like_it"), fails=True).stderr
+    assert "unknown function 'nothing_like_it'" in told
+    short = gsdm("trial", "run", spec("short", options={"limit": 5}), "--count", "10").output
+    assert "the stream ended after 5 of 10 windows" in short
+
+
+def test_resources_count_the_sites_at_work(gsdm, spec, dropped):
+    dropped.append("placed")
+    before = json.loads(gsdm("resources", "--json").stdout)["thread"]["sites"]
+    gsdm("submit", spec("placed", options={"rate": 100}))
+    assert json.loads(gsdm("resources", "--json").stdout)["thread"]["sites"] == before + 4
+    assert "this process" in gsdm("resources").output
 
 
 def test_doctor_finds_the_coordinator(gsdm):

@@ -8,7 +8,9 @@ from api.coordinator import Coordinator
 from api.errors import Problem
 from api.settings import ServiceSettings
 from api.store import Store
+from gsdm_grid import Radio, current_window, sqf
 from gsdm_grid.errors import InvalidTransition, QueryError
+from gsdm_grid.functions import functions
 
 DEADLINE_S = 20.0
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "limit": 500}}
@@ -199,3 +201,75 @@ def test_a_broken_specification_is_not_stored(start):
         coordinator.submit({"name": "q", "inputs": [RADIO], "function": "fft9"}, "t", "operator")
     with pytest.raises(Problem, match="no query"):
         coordinator.view("q")
+
+
+def test_the_degree_changes_while_the_query_runs(start):
+    coordinator = start()
+    paced = {**RADIO, "options": {"window": 64, "rate": 1000}}
+    coordinator.submit({**SPECIFICATION, "inputs": [paced]}, "t", "operator")
+    done(coordinator, coordinator.act("q", "run"))
+    log = coordinator.result_log("q", None)
+    for degree in (4, 1, 2):
+        kept = log.next
+        scaled = done(coordinator, coordinator.act("q", "scale", {"degree": degree}))
+        assert scaled["status"] == "succeeded", scaled["error"]
+        assert scaled["result"]["stall_s"] > 0
+        assert len([site for site in coordinator.plan("q")["sites"] if site["role"] == "compute"]) == degree
+        until(lambda kept=kept: log.next, lambda count, kept=kept: count > kept + 200)
+    assert coordinator.view("q")["specification"]["flow"]["args"][0] == 2
+    coordinator.close()
+    coordinator = start()
+    log = coordinator.result_log("q", None)
+    kept = log.next
+    until(lambda: log.next, lambda count: count > kept + 200)
+    done(coordinator, coordinator.act("q", "deactivate"))
+    assert ordinals(log) == list(range(log.next))
+
+
+def test_the_degree_of_a_query_that_does_not_run_is_changed_too(start):
+    coordinator = start()
+    coordinator.submit({"name": "q", "inputs": [RADIO], "function": "fft3"}, "t", "operator")
+    done(coordinator, coordinator.act("q", "scale", {"degree": 3}))
+    assert coordinator.view("q")["specification"]["plan"] == {"strategy": "window_distribute", "degree": 3}
+    done(coordinator, coordinator.act("q", "install"))
+    scaled = done(coordinator, coordinator.act("q", "scale", {"degree": 2}))
+    assert scaled["status"] == "succeeded", scaled["error"]
+    assert coordinator.view("q")["state"] == "installed"
+    done(coordinator, coordinator.act("q", "activate", {"stop": {"count": 100}}))
+    run_over(coordinator)
+    assert ordinals(coordinator.result_log("q", None)) == list(range(100))
+
+
+def test_a_flow_without_a_degree_cannot_be_scaled(start):
+    coordinator = start()
+    coordinator.submit({"name": "q", "inputs": [RADIO], "flow": "fft3"}, "t", "operator")
+    with pytest.raises(QueryError, match="no degree of parallelism"):
+        coordinator.act("q", "scale", {"degree": 3})
+
+
+@sqf(Radio, register=False)
+def sleepy(s):
+    """Takes five milliseconds a window, whatever the machine does besides."""
+    time.sleep(0.005)
+    return current_window(s)
+
+
+def test_a_query_that_scales_by_itself_grows_to_what_its_load_needs(start):
+    functions.add(sleepy)
+    coordinator = start()
+    paced = {**RADIO, "options": {"window": 16, "rate": 300}}  # one and a half sites' worth
+    spec = {
+        "name": "q",
+        "inputs": [paced],
+        "function": "sleepy",
+        "plan": {"strategy": "window_distribute", "degree": 1},
+    }
+    coordinator.submit({**spec, "autoscale": {"min": 1, "max": 4}}, "t", "operator")
+    done(coordinator, coordinator.act("q", "run"))
+    scaled = until(lambda: coordinator.operations.page(1, None, "q")[0], lambda one: one["action"] == "scale")
+    assert scaled["params"]["degree"] in (2, 3)
+    assert "busy" in scaled["params"]["reason"]
+    assert done(coordinator, scaled)["status"] == "succeeded"
+    done(coordinator, coordinator.act("q", "deactivate"))
+    log = coordinator.result_log("q", None)
+    assert ordinals(log) == list(range(log.next))

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,17 @@ def test_the_lines_of_the_documents_work_with_curl(service, rest):
     assert '"state":"specified"' in done.stdout
     assert '"action":"deactivate"' in done.stdout
     assert done.stderr == ""
+
+
+def test_the_program_of_the_documents_works(service, rest):
+    text = (ROOT / "docs" / "coordinator.md").read_text()
+    program = re.search(r"```python\n(from gsdm_grid.client import Client.*?)```", text, re.DOTALL)[1]
+    environment = {**os.environ, "GSDM_SERVER": service.url, "GSDM_TOKEN": service.token}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert sum(int(line.split()[0]) for line in done.stdout.splitlines()) == 1000
 
 
 def test_a_specification_may_be_yaml(rest):

@@ -54,7 +54,8 @@ def gate():
 @pytest.fixture(scope="module")
 def app(tmp_path_factory, gate):
     home = tmp_path_factory.mktemp("home")
-    app = make_app(ServiceSettings(home=home, placement="threads", limits=LIMITS))
+    (home / "data").mkdir()
+    app = make_app(ServiceSettings(home=home, placement="threads", limits=LIMITS, data_folders=(home / "data",)))
     app.add_api_route("/gate", gate.pass_through, methods=["GET", "POST"], include_in_schema=False)
 
     @app.websocket("/socket")
@@ -337,6 +338,37 @@ def test_code_comes_from_installed_packages_only(ask, tmp_path, monkeypatch):
     ):
         assert ask("POST", "/v1/queries", json={**QUERY, "name": "evil", **change}).status_code == 422
     assert not (tmp_path / "evil").exists()
+
+
+def test_an_operator_stays_in_the_data_folders(ask, app):
+    (folder,) = app.state.services.settings.data_folders
+
+    def sink(path):
+        return {"interface": "recorder", "options": {"path": str(path)}}
+
+    outside = folder / ".." / "gsdm.npy"
+    for address, document in (
+        ("/v1/queries", {**QUERY, "name": "files", "outputs": [sink(outside)]}),
+        ("/v1/trials", {**QUERY, "name": "files", "outputs": [sink(outside)]}),
+        ("/v1/sinks", {"name": "files", **sink(outside)}),
+    ):
+        answer = ask("POST", address, role="operator", json=document)
+        assert (answer.status_code, kind(answer)) == (403, "forbidden"), answer.text
+        assert answer.json()["allowed"] == [str(folder)]
+    relative = ask("POST", "/v1/sinks", role="operator", json={"name": "files", **sink("a.npy")})
+    assert (relative.status_code, kind(relative)) == (422, "invalid-specification")
+    assert ask("POST", "/v1/sinks", role="operator", json={"name": "inside", **sink(folder / "a.npy")}).is_success
+    query = {**QUERY, "name": "files", "outputs": [sink(folder / "b.npy")]}
+    assert ask("POST", "/v1/queries", role="operator", json=query).status_code == 201
+    replaced = ask("PUT", "/v1/queries/files", role="operator", json={**query, "outputs": [sink(outside)]})
+    assert replaced.status_code == 403
+
+
+def test_an_operator_uses_what_an_admin_registered_anywhere(ask, app, tmp_path):
+    sink = {"name": "granted", "interface": "recorder", "options": {"path": str(tmp_path / "a.npy")}}
+    assert ask("POST", "/v1/sinks", role="admin", json=sink).is_success
+    query = {**QUERY, "name": "granted", "outputs": ["granted"]}
+    assert ask("POST", "/v1/queries", role="operator", json=query).status_code == 201
 
 
 # -- what goes wrong ------------------------------------------------------------------------------------------------

@@ -88,12 +88,13 @@ def users():
 
 @pytest.fixture
 def made(store, tmp_path, registry, users):
+    others = set(sys.modules)
     bundles = Bundles(store, tmp_path / "bundles", users.get, registry)
     yield bundles
     users.clear()
     for bundle in bundles.list():
         bundles.remove(bundle["name"])
-    assert not [name for name in sys.modules if name.startswith("gsdm_bundles.")]
+    assert not [name for name in set(sys.modules) - others if name.startswith("gsdm_bundles.")]
 
 
 def refusal(bundles, source, media_type=PYTHON):

@@ -9,7 +9,12 @@ from gsdm_grid import __version__, cli
 from gsdm_grid.flow import DataFlow
 
 COMMANDS = ["demo", "functions", "graph", "bench", "tune", "version", "doctor", "serve", "submit", "ls", "show", "run"]
-COMMANDS += ["stop", "rm", "operations", "sites", "results", "stats"]
+COMMANDS += ["stop", "rm", "operations", "sites", "resources", "results", "stats"]
+FAMILIES = {
+    "token": ("create", "ls", "rm"),
+    "bundle": ("upload", "ls", "rm"),
+    "trial": ("run", "ls", "show", "rm"),
+}
 PCC_JSON = '{"template": "PCC", "args": [2, "fft3part", "fft3", {}, "OS-Join", ["fft3combine"]]}'
 
 
@@ -44,11 +49,13 @@ def checkout(tmp_path, monkeypatch):
 def test_help_shows_every_command(gsdm):
     shown = gsdm("--help")
     assert shown.exit_code == 0
-    for command in (*COMMANDS, "token", "test"):
+    for command in (*COMMANDS, *FAMILIES, "test"):
         assert re.search(rf"\b{command}\b", shown.output)
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "token create", "token ls", "token rm"])
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, *(f"{family} {one}" for family, several in FAMILIES.items() for one in several)]
+)
 def test_every_command_has_help_and_json(gsdm, command):
     shown = gsdm(*command.split(), "--help")
     assert shown.exit_code == 0

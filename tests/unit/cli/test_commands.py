@@ -54,6 +54,12 @@ def gsdm(home):
         "stats q",
         "sites",
         "operations",
+        "resources",
+        "bundle ls",
+        "bundle rm b",
+        "trial ls",
+        "trial show t",
+        "trial rm t",
         "token ls",
         "token rm x",
     ],
@@ -72,10 +78,18 @@ def test_a_wrong_address_is_one_clear_line(gsdm):
     assert "is no address" in done.stderr
 
 
-def test_a_file_that_cannot_be_read_is_one_clear_line(gsdm):
-    done = gsdm("submit", "no/such.yaml")
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        ("submit no/such.yaml", "specification 'no/such.yaml'"),
+        ("trial run no/such.yaml", "specification 'no/such.yaml'"),
+        ("bundle upload b no/such.py", "function code 'no/such.py'"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_clear_line(gsdm, command, what):
+    done = gsdm(*command.split())
     assert done.exit_code == 1
-    assert "specification 'no/such.yaml' cannot be read" in done.stderr
+    assert f"{what} cannot be read" in done.stderr
 
 
 def test_a_token_can_be_made_before_the_coordinator_serves(gsdm, home):
@@ -134,7 +148,7 @@ def test_completion_is_offered_for_shells(shell):
 
 
 def test_commands_are_completed(home):
-    environment = {**os.environ, "_GSDM_COMPLETE": "complete_bash", "COMP_WORDS": "gsdm res", "COMP_CWORD": "1"}
+    environment = {**os.environ, "_GSDM_COMPLETE": "complete_bash", "COMP_WORDS": "gsdm resu", "COMP_CWORD": "1"}
     command = [sys.executable, "-m", "gsdm_grid.cli"]
     assert subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout == "results\n"
 

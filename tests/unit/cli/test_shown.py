@@ -7,7 +7,7 @@ from rich.console import Console
 from gsdm_grid import Radio
 from gsdm_grid.cli import shown
 from gsdm_grid.cli.results import Plot
-from gsdm_grid.client import Operation, Query, ResultEvent
+from gsdm_grid.client import Bundle, Operation, Query, ResultEvent, Trial
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 THEN_S = NOW.timestamp() - 90
@@ -38,8 +38,8 @@ def statistics(windows, active_s, idle_s):
     }
 
 
-def rendered(renderable):
-    console = Console(width=120, no_color=True)
+def rendered(renderable, width=120):
+    console = Console(width=width, no_color=True)
     with console.capture() as captured:
         console.print(renderable)
     return captured.get()
@@ -99,15 +99,95 @@ def test_sites_are_listed():
     assert "25%" in rendered(shown.sites_table([site, {**site, "pid": None, "machine": "m"}]))
 
 
+def test_reasons_are_only_shown_where_there_are_some():
+    assert "why" not in rendered(shown.queries_table([query()], NOW))
+
+
+def trial(status="succeeded", error=None, **changes):
+    times = {"processing_s": 2.0, "communication_s": 0.5, "system_s": 0.25, "utilization_s": 2.75}
+    result = {
+        "windows": 1000,
+        "seconds": 4.0,
+        "mb_s": 6.1,
+        "windows_s": 250.0,
+        "cost_s": 2.75,
+        "derived_windows_s": 363.6,
+        "busiest": "compute.1",
+        "sites": [
+            {"site": f"compute.{k}", "role": "compute", "host": "thread", "functions": ["fft3", "fft3"], **times}
+            for k in (0, 1)
+        ],
+        **changes,
+    }
+    return Trial.from_json(
+        {
+            "id": "trial-1",
+            "query": "q",
+            "specification": {},
+            "count": 1000,
+            "status": status,
+            "error": error,
+            "result": result if status == "succeeded" else None,
+            "created": THEN_S,
+        }
+    )
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_busiest_site_of_a_trial_is_marked_and_nothing_is_cut_off(width):
+    text = rendered(shown.costs_table(trial().result), width)
+    first, second = (line.split() for line in text.splitlines() if "fft3" in line)
+    assert first == ["compute.0", "compute", "fft3", "thread", "2.000", "0.500", "0.250", "2.750"]
+    assert second == ["▸", "compute.1", *first[1:]]
+
+
+def test_a_trial_is_summed_up():
+    assert "trial trial-1 of q: succeeded, 1,000 windows" in shown.trial_title(trial(), NOW).plain
+    told = shown.costs(trial().result)
+    for expected in ("2.750 CPU s", "364 windows/s", "250 windows/s, 6.1 MB/s"):
+        assert expected in told
+    assert max(map(len, told.splitlines())) <= 80
+
+
+def test_trials_are_listed_with_what_they_cost_or_why_they_failed():
+    failed = trial("failed", {"type": "urn:gsdm:problem:node-lost", "status": 503, "detail": "it was lost"})
+    text = rendered(shown.trials_table([trial(), failed], NOW))
+    assert "2.750 s" in text
+    assert "it was lost" in text
+
+
+def test_bundles_are_listed_with_all_their_functions():
+    one = Bundle.from_json({"name": "b", "version": 2, "functions": ["b.f", "b.g"], "created": THEN_S})
+    text = rendered(shown.bundles_table([one], NOW))
+    assert "1 min ago" in text
+    assert "b.g" in text
+
+
+def test_resources_tell_what_each_kind_of_host_has_and_uses():
+    total = {"CPU": 4.0, "memory": 8 * 2.0**30, "object_store_memory": 2.0**30, "node:10.0.0.1": 1.0}
+    kinds = {
+        "thread": {"started": True, "cores": 2, "sites": 3},
+        "ray": {"started": True, "address": "embedded", "nodes": [{}], "total": total, "sites": 1}
+        | {"available": {**total, "CPU": 1.5}},
+        "spark": {"started": False, "master": "embedded", "sites": 0},
+    }
+    thread, ray, memory, store, spark = rendered(shown.resources_table(kinds), 80).splitlines()[3:8]
+    assert thread.split() == ["thread", "yes", "this", "process", "2", "cores", "3"]
+    assert ray.split() == ["ray", "yes", "embedded,", "1", "machine", "2.5", "of", "4", "CPU", "1"]
+    assert memory.strip() == "0.0 of 8.0 GiB memory"
+    assert store.strip() == "0.0 of 1.0 GiB object store"
+    assert "when needed" in spark
+
+
 def test_a_window_is_one_line():
     x = np.zeros(8, np.complex64)
     x[3] = 3 - 4j
     line = shown.window_line(12, Radio.window(ts=1_500_000, x=x, y=x, z=x[:0]))
-    assert line == ("      12  0.001500 s  x: 8 complex64, |max| 5 at 3  y: 8 complex64, |max| 5 at 3  z: 0 complex64")
+    assert line == ("    12  0.001500 s  x, y: 8 complex64, |max| 5@3, 5@3  z: 0 complex64")
 
 
 def test_values_are_summed_up_by_their_kind():
-    assert shown.summary(np.array([[1, 2], [9, 0]])) == "2×2 int64, max 9 at 1,0"
+    assert shown.summary(np.array([[1, 2], [9, 0]])) == "2×2 int64, max 9@1,0"
     assert shown.summary(np.float32(0.5)) == "0.5"
     assert shown.summary(np.int64(7)) == "7"
     assert shown.summary(True) == "True"

@@ -2,13 +2,16 @@
 
 import asyncio
 import inspect
+import io
 import json
+import os
 import pickle
+import zipfile
 
 import httpx
 import pytest
 
-from gsdm_grid.client import ApiProblem, AsyncClient, Client, NoCoordinator, RetryPolicy
+from gsdm_grid.client import ApiProblem, AsyncClient, Client, NoCoordinator, RetryPolicy, packing
 from gsdm_grid.errors import GsdmError, QueryError
 
 SPEC = {"name": "q", "inputs": [], "flow": "fft3"}
@@ -35,6 +38,32 @@ def operation(status, error=None):
         "error": error,
         "created": 1.0,
         "finished": None if status in ("pending", "running") else 2.0,
+    }
+
+
+def trial(status, error=None):
+    times = {"processing_s": 2.0, "communication_s": 0.5, "system_s": 0.25}
+    site = {"site": "compute.0", "role": "compute", "host": "ray", "functions": ["fft3"], **times}
+    result = {
+        "windows": 3,
+        "bytes": 300,
+        "seconds": 1.0,
+        "mb_s": 0.0003,
+        "windows_s": 3.0,
+        "cost_s": 2.75,
+        "derived_windows_s": 1.1,
+        "busiest": "compute.0",
+        "sites": [{**site, "utilization_s": 2.75}],
+    }
+    return {
+        "id": "trial-1",
+        "query": "q",
+        "specification": SPEC,
+        "count": 3,
+        "status": status,
+        "error": error,
+        "result": result if status == "succeeded" else None,
+        "created": 1.0,
     }
 
 
@@ -247,6 +276,75 @@ def test_function_code_is_uploaded_as_what_it_is(coordinator, tmp_path, code, me
     assert coordinator.ask("upload_bundle", "b", tmp_path / "code").functions == ("f",)
     assert coordinator.requests[0].headers["Content-Type"] == media_type
     assert coordinator.requests[0].content == code
+
+
+def test_a_folder_is_uploaded_as_an_archive_and_twice_as_the_same(coordinator, tmp_path):
+    package = tmp_path / "package"
+    for file in ("__init__.py", "inner/deep.py", "__pycache__/deep.pyc", ".git/config", "inner/.hidden.py"):
+        (package / file).parent.mkdir(parents=True, exist_ok=True)
+        (package / file).write_text("x = 1\n")
+    (package / "inner" / "old.pyc").write_bytes(b"old")
+    coordinator.answers = [httpx.Response(201, json={"name": "b", "version": 1, "functions": []})] * 2
+    coordinator.ask("upload_bundle", "b", package)
+    os.utime(package / "__init__.py", (1, 1))
+    coordinator.ask("upload_bundle", "b", str(package))
+    first, again = coordinator.requests
+    assert first.headers["Content-Type"] == "application/zip"
+    assert first.content == again.content
+    with zipfile.ZipFile(io.BytesIO(first.content)) as archive:
+        assert archive.namelist() == ["__init__.py", "inner/deep.py"]
+        assert archive.read("inner/deep.py") == b"x = 1\n"
+
+
+def test_code_that_cannot_be_uploaded_is_refused_before_it_is_sent(coordinator, tmp_path, monkeypatch):
+    with pytest.raises(QueryError, match="no Python file in it"):
+        coordinator.ask("upload_bundle", "b", tmp_path)
+    with pytest.raises(QueryError, match="cannot be read"):
+        coordinator.ask("upload_bundle", "b", tmp_path / "missing.py")
+    (tmp_path / "code.py").write_text("x = 1\n" * 10)
+    monkeypatch.setattr(packing, "MAX_BYTES", 10)
+    with pytest.raises(QueryError, match="more than"):
+        coordinator.ask("upload_bundle", "b", tmp_path)
+    assert not coordinator.requests
+
+
+def test_bundles_are_listed_and_removed(coordinator):
+    listed = {"name": "b", "version": 2, "functions": ["b.f"], "created": 1.0, "error": "does not load"}
+    coordinator.answers = [httpx.Response(200, json={"items": [listed], "next": None}), httpx.Response(204)]
+    (found,) = coordinator.ask("bundles")
+    assert (found.version, found.created.timestamp(), found.error) == (2, 1.0, "does not load")
+    assert coordinator.ask("remove_bundle", "b") is None
+    assert (coordinator.requests[1].method, coordinator.requests[1].url.path) == ("DELETE", "/v1/bundles/b")
+
+
+def test_a_trial_is_submitted_and_waited_for(coordinator):
+    coordinator.answers = [httpx.Response(202, json=trial(status)) for status in ("pending", "running", "succeeded")]
+    done = coordinator.ask("submit_trial", SPEC, 3)
+    assert (coordinator.requests[0].url.path, coordinator.requests[0].url.params["count"]) == ("/v1/trials", "3")
+    assert [request.url.path for request in coordinator.requests[1:]] == ["/v1/trials/trial-1"] * 2
+    assert (done.result.busiest, done.result.cost_s, done.result.short) == ("compute.0", 2.75, None)
+    assert (done.result.sites[0].functions, done.result.sites[0].utilization_s) == (("fft3",), 2.75)
+
+
+def test_a_trial_need_not_be_waited_for_and_waiting_has_an_end(coordinator):
+    coordinator.answers = [httpx.Response(202, json=trial("running"))] * 2
+    assert coordinator.ask("submit_trial", SPEC, wait=False).result is None
+    with pytest.raises(QueryError, match=r"trial is still running after 0 s \(trial-1\)"):
+        coordinator.ask("submit_trial", SPEC, timeout_s=0)
+
+
+def test_a_trial_that_failed_raises_its_problem_when_waited_for(coordinator):
+    error = {"type": "urn:gsdm:problem:function-failed", "status": 422, "detail": "it divided by zero"}
+    coordinator.answers = [httpx.Response(200, json=trial("failed", error))] * 2
+    assert coordinator.ask("trial", "trial-1").error.kind == "function-failed"
+    with pytest.raises(ApiProblem, match="divided by zero"):
+        coordinator.ask("submit_trial", SPEC)
+
+
+def test_trials_are_listed_and_removed(coordinator):
+    coordinator.answers = [httpx.Response(200, json={"items": [trial("pending")], "next": None}), httpx.Response(204)]
+    assert [one.id for one in coordinator.ask("trials", query="q")] == ["trial-1"]
+    assert coordinator.ask("remove_trial", "trial-1") is None
 
 
 def test_both_clients_have_the_same_methods():

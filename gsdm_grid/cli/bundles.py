@@ -1,0 +1,79 @@
+"""Commands about uploaded function code."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gsdm_grid.cli import shown
+from gsdm_grid.cli.commands import (
+    OF_COORDINATOR,
+    AsJson,
+    Server,
+    Token,
+    app,
+    connect,
+    console,
+    print_documents,
+    print_json,
+)
+
+bundles = typer.Typer(no_args_is_help=True, help="Upload, list and remove function code.")
+app.add_typer(bundles, name="bundle", rich_help_panel=OF_COORDINATOR)
+
+
+@bundles.command("upload")
+def upload_bundle(
+    name: Annotated[str, typer.Argument(help="What to call it; its functions are then NAME.function.")],
+    path: Annotated[Path, typer.Argument(help="A Python file, a zip archive, or a package's folder.")],
+    server: Server = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Upload function code, pure Python, as the next version of a bundle. Needs an admin's token.
+
+    Every @sqf function in it can then be named in specifications. A folder is packed in memory. Code that is the
+    latest version already stays that version.
+    """
+    with connect(server, token) as client:
+        made = client.upload_bundle(name, path)
+    if as_json:
+        print_json(made.document)
+        return
+    count = len(made.functions)
+    typer.echo(f"bundle {made.name}, version {made.version}, has {count} function{'' if count == 1 else 's'}:")
+    for function in made.functions:
+        typer.echo(f"  {function}")
+
+
+@bundles.command("ls")
+def list_bundles(server: Server = None, token: Token = None, as_json: AsJson = False) -> None:
+    """List the bundles with the functions of their latest versions."""
+    with connect(server, token) as client:
+        found = list(client.bundles())
+    if as_json:
+        print_documents(one.document for one in found)
+    elif found:
+        console().print(shown.bundles_table(found, datetime.now(UTC)))
+    else:
+        typer.echo("there are no bundles: gsdm bundle upload NAME PATH makes one")
+
+
+@bundles.command("rm")
+def remove_bundle(
+    name: Annotated[str, typer.Argument(help="Name of the bundle.")],
+    server: Server = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a bundle, all its versions, that no query uses. Needs an admin's token."""
+    with connect(server, token) as client:
+        gone = client.bundle(name)
+        client.remove_bundle(name)
+    if as_json:
+        print_json(gone.document)
+    else:
+        typer.echo(f"bundle {name} is gone")

@@ -1,0 +1,154 @@
+"""The working nodes of one query: started on their hosts, installed with their part of a plan, and ended.
+
+What the query is in, and why, is the business of `query`; here is what it runs on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from gsdm_grid.channels import StreamInterface
+from gsdm_grid.engine import Bootstrap
+from gsdm_grid.errors import NodeLost
+from gsdm_grid.hosts import HostGroup
+from gsdm_grid.planning import HostKind, Plan, PlanSite, PlanStream
+
+if TYPE_CHECKING:
+    from gsdm_grid.coordination.grid import Grid
+
+Command = dict[str, Any]
+
+
+class Installation:
+    """Everything that one query runs on. Thread-safe; lives as long as its query, and may be filled again."""
+
+    def __init__(self, grid: Grid, query_id: str, flush_s: float) -> None:
+        self.live: dict[str, StreamInterface] = {}
+        """Interfaces of this process by stream name."""
+        self.positions: dict[str, int] = {}
+        """Where to begin in input streams."""
+        self._grid = grid
+        self._query = query_id
+        self._flush_s = flush_s
+        self._groups: list[HostGroup] = []
+        self._nodes: set[str] = set()
+        self._lock = threading.Lock()
+
+    def node(self, site: PlanSite | str) -> str:
+        """Name of the working node of a site."""
+        return f"{self._query}/{site if isinstance(site, str) else site.id}"
+
+    def start(self, sites: Sequence[PlanSite], check: Callable[[], None]) -> None:
+        """Start working nodes for sites and wait until they have registered; ``check`` may raise meanwhile."""
+        if not sites:
+            return
+        settings = self._grid.settings
+        with self._lock:
+            self._nodes |= {self.node(site) for site in sites}
+
+        def start(host: HostKind) -> None:
+            bootstraps = [
+                Bootstrap(self.node(site), self._grid.control.endpoint, self._grid.key, settings.orphan_s)
+                for site in sites
+                if site.host == host
+            ]
+            group = self._grid.pool(host).start(self._query, bootstraps, self.live)
+            with self._lock:
+                self._groups.append(group)
+
+        def checked() -> None:
+            check()
+            for node, reason in self.lost().items():
+                raise NodeLost(node, reason)
+
+        hosts = list(dict.fromkeys(site.host for site in sites))
+        with ThreadPoolExecutor(len(hosts), thread_name_prefix=f"{self._query}-start") as starters:
+            list(starters.map(start, hosts))  # Ray and Spark take seconds each when they are not up yet
+        nodes = [self.node(site) for site in sites]
+        self._grid.control.wait_for(nodes, settings.start_timeout_s, checked)
+
+    def install(self, plan: Plan, inherited: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        """Install a plan on its working nodes; ``inherited`` is what operators are to remember."""
+        wired = [(site, self.commands(plan, site, inherited)) for site in plan.sites]
+        self.at_once([(site, {"do": "batch", "commands": commands}) for site, commands in wired])
+
+    def at_once(self, commands: Sequence[tuple[PlanSite, Command]]) -> list[Any]:
+        """Send commands to several sites together; gives their answers."""
+        control = self._grid.control
+        sent = [(self.node(site), control.send(self.node(site), command)) for site, command in commands]
+        return [control.result(node, future) for node, future in sent]
+
+    def lost(self) -> dict[str, str]:
+        """Nodes whose host died, with the reason."""
+        return {node: reason for group in list(self._groups) for node, reason in group.lost().items()}
+
+    def restart(self, node: str) -> bool:
+        """Start a lost node anew; False if its kind of host cannot."""
+        return any(node in group.lost() and group.restart(node) for group in list(self._groups))
+
+    def release(self, nodes: Sequence[str]) -> None:
+        """End some nodes; the others go on."""
+        timeout_s = self._grid.settings.drop_timeout_s
+        self._drop(nodes)
+        for group in list(self._groups):
+            group.release(nodes, timeout_s)
+        self._grid.control.forget(nodes)
+        with self._lock:
+            self._nodes -= set(nodes)
+
+    def release_all(self) -> None:
+        """End all nodes and their hosts. Safe to call twice."""
+        with self._lock:
+            groups, self._groups = self._groups, []
+            nodes, self._nodes = self._nodes, set()
+        self._drop(list(nodes))
+        for group in groups:
+            group.stop(self._grid.settings.drop_timeout_s)
+        self._grid.control.forget(list(nodes))
+
+    def _drop(self, nodes: Sequence[str]) -> None:
+        for node in nodes:
+            try:
+                self._grid.control.send(node, {"do": "drop"})
+            except NodeLost:
+                continue
+
+    def commands(
+        self, plan: Plan, site: PlanSite, inherited: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> list[Command]:
+        """What a working node must be told to execute its site of a plan."""
+        commands: list[Command] = [
+            {
+                "do": "install_stream",
+                "stream": stream.to_json(),
+                "site": site.id,
+                "settings": self._stream_settings(stream, site),
+            }
+            for stream in plan.streams_of(site.id)
+        ]
+        for operator in site.operators:
+            types = [plan.stream(name).type.to_json() for name in operator.inputs]
+            memory = (inherited or {}).get(operator.id, {})
+            commands.append({"do": "install_sqf", "operator": operator.to_json(), "types": types, **memory})
+        return commands
+
+    def _stream_settings(self, stream: PlanStream, site: PlanSite) -> dict[str, Any]:
+        settings, control = self._grid.settings, self._grid.control
+        told: dict[str, Any] = {"block_bytes": self._grid.block_bytes, "flush_s": self._flush_s}
+        if stream.kind == "source":
+            told["start_at"] = self.positions.get(stream.name, 0)
+        if stream.kind == "channel":
+            told |= {
+                "channel": f"{self._query}/{stream.name}",
+                "channel_blocks": settings.channel_blocks,
+                "channel_bytes": settings.channel_bytes,
+            }
+            if stream.from_site == site.id and stream.to_site is not None:
+                there = control.registration(self.node(stream.to_site))
+                here = control.registration(self.node(site))
+                shared = settings.shared_memory and there.machine == here.machine
+                told |= {"endpoint": there.endpoint, "shared": shared}
+        return told

@@ -1,0 +1,156 @@
+"""The degree of parallelism of a running query changes: no window is lost, doubled or reordered, on every host."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from gsdm_grid import (
+    PCC,
+    Radio,
+    central,
+    create_stream_type,
+    current_window,
+    parallelize,
+    register_input_stream,
+    sqf,
+)
+from gsdm_grid.errors import InvalidTransition, PlanError
+from gsdm_grid.functions import window_distribute
+from gsdm_grid.model import TypeRegistry
+
+Call = create_stream_type("Call", {"caller": "int64", "count": "int64"}, registry=TypeRegistry())
+
+
+@pytest.fixture(params=["threads", "ray", "spark", "grid"])
+def grid(request, make_grid):
+    return make_grid(request.param)
+
+
+def distributed(degree):
+    return PCC(degree, "RRpart", "fft3", {}, "S-Merge")
+
+
+def split(degree):
+    return parallelize("fft3", {}, "window_split", degree)
+
+
+def counted(query):
+    """Read a query's result in a thread; gives the ordinals so far, and a function that waits for so many."""
+    ordinals, came = [], threading.Condition()
+
+    def read():
+        for block in query.blocks():
+            with came:
+                ordinals.extend(block.ordinals)
+                came.notify_all()
+
+    def wait_for(count):
+        with came:
+            assert came.wait_for(lambda: len(ordinals) >= count, 30), (len(ordinals), query)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    return ordinals, wait_for, reader
+
+
+@pytest.mark.parametrize("flow", [distributed, split], ids=["window distribute", "window split"])
+def test_growing_and_shrinking_under_load_keeps_every_window_in_order(grid, flow):
+    source = register_input_stream("Radio", None, "synthetic_radio", window=64, rate=2000)
+    query = grid.cq(flow(1), [source])
+    try:
+        query.run()
+        ordinals, wait_for, reader = counted(query)
+        wait_for(200)
+        for degree in (4, 2, 1):
+            before = len(ordinals)
+            assert query.rescale(flow(degree)) > 0
+            assert sum(site.role == "compute" for site in query.plan.sites) == degree
+            wait_for(before + 500)
+        query.stop(60)
+        reader.join(10)
+        assert len(ordinals) > 1700
+        assert ordinals == list(range(len(ordinals)))
+    finally:
+        query.drop()
+
+
+def _divide(states, sites):
+    """Counters by caller, where the partition by hash will look for them."""
+    together = {caller: count for state in states for caller, count in state.items()}
+    from gsdm_grid.functions.library.partitioning import hash_column
+
+    divided = [{} for _ in range(sites)]
+    if together:
+        callers = np.array(sorted(together), np.int64)
+        block = Call.block(ts=np.zeros(len(callers), np.int64), caller=callers, count=callers)
+        for caller, site in zip(
+            callers.tolist(), (hash_column(block, "caller") % np.uint64(sites)).tolist(), strict=True
+        ):
+            divided[site][caller] = together[caller]
+    return divided
+
+
+@sqf(
+    Call,
+    init=dict,
+    rescale=_divide,
+    strategies=[window_distribute("hashpart", key="caller")],
+    register=False,
+)
+def calls(s, state):
+    """How often each caller has called so far."""
+    v = current_window(s)
+    state[int(v.caller)] = state.get(int(v.caller), 0) + 1
+    return v.replace(count=state[int(v.caller)])
+
+
+def test_state_moves_with_its_keys(grid):
+    def flow(degree):
+        return PCC(degree, ("hashpart", {"key": "caller"}), calls, {}, "S-Merge")
+
+    def blocks():
+        for start in range(0, 4000, 20):
+            ts = np.arange(start, start + 20)
+            yield Call.block(ts=ts, caller=ts % 7, count=ts * 0)
+            if start == 1000:
+                rescaled.wait(60)
+
+    rescaled = threading.Event()
+    query = grid.cq(flow(1), [register_input_stream(Call, blocks())])
+    try:
+        query.run()
+        query.rescale(flow(3))
+        rescaled.set()
+        found = [(int(w.caller), int(w.count)) for w in query]
+        query.wait(30)
+        assert found == [(number % 7, number // 7 + 1) for number in range(4000)]
+    finally:
+        rescaled.set()
+        query.drop()
+
+
+def test_state_that_cannot_be_divided_is_refused(threads_grid):
+    @sqf(Radio, init=list, register=False)
+    def remembers(s, state):
+        return current_window(s)
+
+    source = register_input_stream("Radio", None, "synthetic_radio", window=64, rate=100)
+    query = threads_grid.cq(central(remembers), [source])
+    try:
+        query.run()
+        with pytest.raises(PlanError, match="does not say how to rescale"):
+            query.rescale(central(remembers))
+        assert query.state == "active"
+    finally:
+        query.drop()
+
+
+def test_a_query_that_does_not_run_is_not_rescaled(threads_grid):
+    source = register_input_stream("Radio", None, "synthetic_radio", window=64, rate=100)
+    query = threads_grid.cq(distributed(1), [source])
+    try:
+        with pytest.raises(InvalidTransition, match="cannot rescale"):
+            query.rescale(distributed(2))
+    finally:
+        query.drop()
