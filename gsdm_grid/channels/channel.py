@@ -34,7 +34,8 @@ HELLO, DATA, SHARED, END, STATE, REFUSE = b"h", b"d", b"m", b"e", b"s", b"r"
 NUMBERS = {HELLO: 2, DATA: 1, SHARED: 1, END: 2, STATE: 4, REFUSE: 1}
 HEARTBEAT_S = 0.5
 SLACK_BYTES = 4096  # alignment and ordinals beside a block's own bytes
-TELL_EVERY = 2  # blocks that a busy consumer lets pass before it returns credit
+TELL_EVERY = 2  # blocks that a consumer lets pass before it returns credit
+TELL_S = 0.02  # after which an idle consumer returns it anyway
 INLINE_BYTES = 4096  # smaller blocks go into the message
 
 
@@ -226,6 +227,10 @@ class Inlet:
         self._base = 0  # sequence number in this epoch of an item, less its place among all delivered
         self._progress = (0, 0)
         self._told: tuple[int, int, int] = (-1, -1, -1)
+        self._told_s = 0.0
+        self._ended = False  # an end mark was the last to be delivered
+        self.due_s: float | None = None
+        """When the producer is to be told of what it has not been told of."""
         self._asked = -1
         self._seen = NO_MARK
         self._drop_upto = NO_MARK
@@ -262,6 +267,7 @@ class Inlet:
             self._viewed.add(first)
         self._expected += 1
         self._delivered += 1
+        self._ended = message.kind == END
         self._deliver(item)
 
     def refuse(self, message: Message, peer: Any) -> None:
@@ -275,14 +281,19 @@ class Inlet:
     def progress(self, consumed: int, released: int, idle: bool = True) -> None:
         """How many items, counted from the first delivered one, were consumed and released; tells the producer.
 
-        A busy consumer (not ``idle``) tells only now and then: messages cost more than credits that come a little
-        later.
+        It tells only now and then, because messages cost more than credits that come a little later: every few items,
+        and an ``idle`` consumer after a moment (see `due_s`), or at once after an end mark, which producers wait for.
         """
         self._progress = (consumed, released)
-        if self._peer is None or (not idle and consumed - self._told[0] < TELL_EVERY):
+        if self._peer is None:
             return
-        if (consumed, released, self._freed()) != self._told:
-            self._tell()
+        if consumed - self._told[0] < TELL_EVERY:
+            if not idle or (consumed, released, self._freed()) == self._told:
+                return
+            if not self._ended and time.monotonic() - self._told_s < TELL_S:
+                self.due_s = self._told_s + TELL_S
+                return
+        self._tell()
 
     def _freed(self) -> int:
         while self._died:
@@ -294,7 +305,7 @@ class Inlet:
     def _tell(self, ask: bool = False) -> None:
         consumed, released = self._progress
         freed = self._freed()
-        self._told = (consumed, released, freed)
+        self._told, self._told_s, self.due_s = (consumed, released, freed), time.monotonic(), None
         numbers = (self._expected if ask else -1, consumed + self._base, released + self._base, freed)
         self._carrier.reply(self._peer, Message(STATE, self.stream, self._epoch, numbers))
 

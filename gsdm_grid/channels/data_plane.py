@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket as sockets
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -85,16 +85,22 @@ class DataPlane:
         """What the engine polls for incoming messages."""
         return [self._server, *self._clients.values()]
 
-    def receive(self, budget: int = 256) -> int:
-        """Take in messages that have arrived, at most about ``budget`` per socket; returns how many."""
+    def receive(self, ready: Collection[Any] | None = None, budget: int = 256) -> int:
+        """Take in messages that have arrived, at most about ``budget`` per socket; returns how many.
+
+        ``ready`` holds the sockets that have something; None: ask them all.
+        """
         count = 0
         while self.inbox and count < budget:
             message, peer = self.inbox.popleft()
             self._dispatch(message, peer)
             count += 1
         for client in list(self._clients.values()):
-            count += self._drain(client, budget, has_identity=False)
-        return count + self._drain(self._server, budget, has_identity=True)
+            if ready is None or client in ready:
+                count += self._drain(client, budget, has_identity=False)
+        if ready is None or self._server in ready:
+            count += self._drain(self._server, budget, has_identity=True)
+        return count
 
     def beat(self, now_s: float) -> None:
         """Called regularly: channels notice silence."""

@@ -116,7 +116,7 @@ def _consume(key: InstallationKey, pipe: Any, read: bool) -> None:
 
 
 def _work(plane: DataPlane) -> None:
-    if not plane.receive(16):
+    if not plane.receive(None, 16):
         poller = zmq.Poller()
         for polled in plane.sockets():
             poller.register(polled, zmq.POLLIN)

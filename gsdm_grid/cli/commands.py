@@ -118,6 +118,7 @@ def until_interrupted(endless: bool) -> Iterator[None]:
     except KeyboardInterrupt:
         if not endless:
             raise
+        typer.echo(err=True)  # the terminal has shown ^C
 
 
 def console(error: bool = False) -> Console:

@@ -38,8 +38,12 @@ def functions(
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the stream query functions, with signature and valid parallel strategies."""
-    described = _of_server(server, token, name) if server else _built_in(name)
+    """List the stream query functions, with signature and valid parallel strategies.
+
+    An uploaded one, BUNDLE.FUNCTION, is asked for at the coordinator.
+    """
+    uploaded = name is not None and "." in name
+    described = _of_server(server, token, name) if server or uploaded else _built_in(name)
     if as_json:
         print_json(described[0] if name else described)
     elif name:
@@ -61,7 +65,7 @@ def _built_in(name: str | None) -> list[Mapping[str, Any]]:
     return [registry.get(known).describe() for known in ([name] if name else registry.names())]
 
 
-def _of_server(server: str, token: str | None, name: str | None) -> list[Mapping[str, Any]]:
+def _of_server(server: str | None, token: str | None, name: str | None) -> list[Mapping[str, Any]]:
     with connect(server, token) as client:
         return [client.function(name)] if name else list(client.functions())
 

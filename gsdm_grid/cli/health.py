@@ -175,7 +175,7 @@ def check_coordinator(server: str | None, token: str | None, home: Path) -> Find
     except ApiProblem as problem:
         advice = "name a token with --token or GSDM_TOKEN; an admin makes one: gsdm token create NAME"
         return Finding("coordinator", "missing", f"{where.url}: {problem}", advice if problem.status == 401 else "")
-    return Finding("coordinator", "ok", f"{where.url}, {count} queries")
+    return Finding("coordinator", "ok", f"{where.url}, {count} {'query' if count == 1 else 'queries'}")
 
 
 def _why(error: Exception) -> str:

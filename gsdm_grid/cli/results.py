@@ -162,9 +162,10 @@ def stats(
     as_json: AsJson = False,
 ) -> None:
     """Show a query's figures site by site: how busy, how many windows, how fast, how much is waiting."""
-    with connect(server, token) as client, until_interrupted(watch):
+    with connect(server, token) as client:
         if watch:
-            _watch(client, name, period_s, as_json)
+            with until_interrupted(True):
+                _watch(client, name, period_s, as_json)
             return
         told = client.statistics(name)
         figures = shown.site_figures(client.plan(name), told) if told else []

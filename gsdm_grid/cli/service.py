@@ -66,6 +66,7 @@ def serve(
         list[Path] | None,
         typer.Option(
             "--data-folder",
+            metavar="PATH",
             exists=True,
             file_okay=False,
             resolve_path=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gsdm_grid.engine.execute import Execute, user_call
+from gsdm_grid.engine.execute import Execute, load, user_call
 from gsdm_grid.errors import FunctionError
 from gsdm_grid.functions import StreamFunction, functions, resolve
 from gsdm_grid.functions.library.combining import combine_function
@@ -29,6 +29,7 @@ def _s_merge(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOpera
 def _os_join(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:
     params = planned.params
     combine = combine_function(params["combine"])
+    load(planned.id, combine)
     partial = _function(params["partial"]) if params.get("partial") is not None else None
     return OSJoin(
         len(inputs),

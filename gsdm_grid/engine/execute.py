@@ -7,6 +7,7 @@ the cursor. Errors in user code come out as `FunctionError`, with the vertex, th
 
 from __future__ import annotations
 
+import importlib
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,12 @@ def user_call(vertex: str, function: StreamFunction, *args: Any, **kwargs: Any) 
         return list(result) if isinstance(result, Iterator) else result
 
     return guarded(vertex, function.name, call)
+
+
+def load(vertex: str, function: StreamFunction) -> None:
+    """Import what a function will import, before its first window waits for it."""
+    for module in function.imports:
+        guarded(vertex, function.name, lambda module=module: importlib.import_module(module))  # type: ignore[misc]
 
 
 def guarded(vertex: str, name: str, call: Callable[[], Any]) -> Any:
@@ -62,6 +69,7 @@ class Execute(StreamOperator):
         self._combining = function.kind == "combining"
         self._stateful = function.init is not None
         self.executions = 0
+        load(vertex, function)
         if function.init is not None:
             self._params["state"] = guarded(vertex, function.name, lambda: function.init(**params))  # type: ignore[misc]
 

@@ -7,7 +7,7 @@ waits in between. One thread owns a node and everything in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -270,10 +270,13 @@ class WorkingNode:
 
     # -- scheduling -----------------------------------------------------------------------------------------------
 
-    def period(self) -> bool:
-        """One scheduling period: communication, operators, system tasks. Says whether anything was done."""
+    def period(self, ready: Collection[Any] | None = None) -> bool:
+        """One scheduling period: communication, operators, system tasks. Says whether anything was done.
+
+        ``ready`` holds the sockets that have something; None: ask them all.
+        """
         timer = CpuTimer()
-        received = self.plane.receive()
+        received = self.plane.receive(ready)
         self.statistics.communication_s += timer.lap()
         if not self.active:
             return received > 0
@@ -296,6 +299,7 @@ class WorkingNode:
         """How long the runner may wait for messages if a period did nothing."""
         deadlines = [op.logic.deadline_s() for op in self._operators.values() if not op.done]
         deadlines += [s.interface.due_s() for s in self._inputs.values() if isinstance(s, SourceStream) and not s.ended]
+        deadlines += [s.inlet.due_s for s in self._inputs.values() if isinstance(s, ChannelStream) and s.inlet]
         known = [deadline for deadline in deadlines if deadline is not None]
         if self._stop_time_s is not None and self.active:
             known.append(self._stop_time_s)

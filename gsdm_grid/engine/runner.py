@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgpack
@@ -114,6 +115,7 @@ class Runner:
         self._reported_s = 0.0
         self._failed = False
         self._polled: list[Any] = []
+        self._ready: set[Any] | None = None  # sockets that had something when last waited for
         self._poller = zmq.Poller()
 
     def run(self) -> dict[str, Any]:
@@ -131,9 +133,11 @@ class Runner:
     def _loop(self) -> None:
         while not self._node.dropped:
             started_s = time.monotonic()
-            busy = self._guard(self._obey)
+            ready = self._poll(0.0) if self._ready is None else self._ready
+            self._ready = None
+            busy = self._guard(self._obey) if self._control in ready else False
             if not self._failed:
-                busy = bool(self._guard(self._node.period)) or bool(busy)
+                busy = bool(self._guard(partial(self._node.period, ready))) or bool(busy)
             self._report(started_s)
             if self._node.dropped:
                 return
@@ -194,10 +198,16 @@ class Runner:
         if whole:
             time.sleep(timeout_s)
         else:
-            self._current_poller().poll(int(timeout_s * 1000))
-        self._waker.clear()
+            self._ready = self._poll(timeout_s)
         if self._node.active:
             self._node.statistics.idle_s += time.monotonic() - before_s
+
+    def _poll(self, timeout_s: float) -> set[Any]:
+        """Wait for messages or a wake-up; gives the sockets that have something."""
+        ready = {source for source, _ in self._current_poller().poll(int(timeout_s * 1000))}
+        if self._waker.fileno() in ready:
+            self._waker.clear()
+        return ready
 
     def _current_poller(self) -> zmq.Poller:
         """A poller over all sockets; made anew only when the data plane has other ones."""

@@ -68,6 +68,7 @@ class StreamFunction:
     cleanup: Callable[[Any], None] | None = None
     rescale: Callable[[list[Any], int], list[Any]] | None = None
     builtin: str | None = None
+    imports: tuple[str, ...] = ()
     doc: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
@@ -165,6 +166,7 @@ def sqf(
     cleanup: Callable[[Any], None] | None = None,
     rescale: Callable[[list[Any], int], list[Any]] | None = None,
     builtin: str | None = None,
+    imports: Sequence[str] = (),
     register: bool = True,
 ) -> Callable[[Callable[..., Any]], StreamFunction]: ...
 
@@ -181,6 +183,7 @@ def sqf(
     cleanup: Callable[[Any], None] | None = None,
     rescale: Callable[[list[Any], int], list[Any]] | None = None,
     builtin: str | None = None,
+    imports: Sequence[str] = (),
     register: bool = True,
 ) -> Any:
     """Make a stream query function of a plain function, and register it under its name.
@@ -191,7 +194,8 @@ def sqf(
     parameters, returns the state, which is passed as ``state=``) and optionally ``cleanup``; ``rescale`` divides
     the states of its sites among another number of sites, so that its degree can change while it runs. ``strategies``
     are the valid ways to run it in parallel; window distribute by round robin is always valid for stateless
-    functions over single windows, and is assumed where nothing is said.
+    functions over single windows, and is assumed where nothing is said. ``imports`` names modules that the
+    function imports inside: they are loaded when it is installed, so that its first window need not wait for them.
 
     >>> from gsdm_grid import create_stream_type, current_window, sqf
     >>> Level = create_stream_type("Level", {"value": "float64"})
@@ -226,6 +230,7 @@ def sqf(
             cleanup=cleanup,
             rescale=rescale,
             builtin=builtin,
+            imports=tuple(imports),
             doc=code.__doc__ or "",
         )
         return functions.add(made) if register else made

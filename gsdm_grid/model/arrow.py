@@ -42,7 +42,7 @@ def to_arrow(block: PhysicalWindow) -> pa.RecordBatch:
         place["range"] = [block.ordinals.start, block.ordinals.stop, block.ordinals.step]
     else:
         fields.append(pa.field(_ORDINALS, pa.int64(), nullable=False))
-        arrays.append(pa.array(block.ordinals))
+        arrays.append(_lent(block.ordinals))
     metadata = {_TYPE: json.dumps(block.type.to_json()), _PLACE: json.dumps(place)}
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=metadata))
 
@@ -61,7 +61,7 @@ def to_stream_batch(block: PhysicalWindow, seq: int, schema: pa.Schema | None = 
 
     Mark and halo are left behind: they matter between working nodes only.
     """
-    arrays = [pa.array(np.arange(seq, seq + len(block))), pa.array(as_array(block.ordinals))]
+    arrays = [_lent(np.arange(seq, seq + len(block))), _lent(as_array(block.ordinals))]
     for name, kind in block.type.attributes.items():
         column = block.columns[name]
         arrays.append(_column_to_arrow(as_ragged(column) if kind.varies else column, kind))
@@ -88,12 +88,10 @@ def from_arrow(batch: pa.RecordBatch, stream_type: StreamType | None = None) -> 
     if _PLACE not in metadata:
         places = None
         if _TYPE in metadata and _ORDINALS in batch.schema.names:
-            places = batch.column(_ORDINALS).to_numpy(zero_copy_only=False)
+            places = _viewed(batch.column(_ORDINALS))
         return PhysicalWindow(stream_type, made, places)
     place = json.loads(metadata[_PLACE])
-    ordinals: Ordinals = (
-        range(*place["range"]) if "range" in place else batch.column(_ORDINALS).to_numpy(zero_copy_only=False)
-    )
+    ordinals: Ordinals = range(*place["range"]) if "range" in place else _viewed(batch.column(_ORDINALS))
     if len(ordinals) != batch.num_rows:
         expected = f"all {len(ordinals)} windows of the block"
         raise SchemaError(stream_type.name, None, expected, f"{batch.num_rows}")
@@ -108,7 +106,7 @@ def _column_to_arrow(column: Column, kind: AttributeType) -> pa.Array:
                 len(flat), pa.py_buffer(flat.offsets), pa.py_buffer(np.ascontiguousarray(flat.values))
             )
         offsets = flat.offsets * _numbers_per_item(kind)
-        return pa.LargeListArray.from_arrays(pa.array(offsets), _flat_values(flat.values))
+        return pa.LargeListArray.from_arrays(_lent(offsets), _flat_values(flat.values))
     values = _flat_values(column.reshape(-1))
     shape = [*column.shape[1:], *([2] if kind.numpy.kind == "c" else [])]
     if not shape:
@@ -141,7 +139,7 @@ def _flat_values(values: Array) -> pa.Array:
     values = np.ascontiguousarray(values)
     if values.dtype.kind == "c":
         values = values.view(values.real.dtype)
-    return pa.array(values)
+    return _lent(values)
 
 
 def _column_from_arrow(array: pa.Array, kind: AttributeType) -> Column:
@@ -153,7 +151,7 @@ def _column_from_arrow(array: pa.Array, kind: AttributeType) -> Column:
         inner = array.type.shape[:-1] if kind.numpy.kind == "c" else array.type.shape
         return _numbers(array.storage.flatten(), kind).reshape(len(array), *inner)
     if pa.types.is_large_list(array.type) or pa.types.is_list(array.type):
-        offsets = array.offsets.to_numpy().astype(np.int64, copy=False)
+        offsets = _viewed(array.offsets).astype(np.int64, copy=False)
         starts = (offsets - offsets[0]) // _numbers_per_item(kind)
         ragged = Ragged(_numbers(array.flatten(), kind), starts)
         lengths = np.unique(np.diff(starts))
@@ -165,8 +163,7 @@ def _column_from_arrow(array: pa.Array, kind: AttributeType) -> Column:
         return _numbers(array.flatten(), kind).reshape(len(array), *inner)
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.timestamp("ns")).view(pa.int64())
-    numbers: Array = array.to_numpy(zero_copy_only=False)
-    return numbers
+    return _viewed(array)
 
 
 def _text_from_arrow(strings: pa.LargeStringArray) -> Text:
@@ -181,10 +178,25 @@ def _numbers(values: pa.Array, kind: AttributeType) -> Array:
     """Flat values of vectors; interleaved floats as the complex numbers that they are."""
     if values.null_count:
         raise ValueError(f"with {values.null_count} nulls in vectors")
-    flat: Array = values.to_numpy(zero_copy_only=False)
+    flat = _viewed(values)
     if kind.numpy.kind == "c":
         flat = flat.astype(kind.numpy.type(0).real.dtype, casting="same_kind", copy=False).view(kind.numpy)
     return flat
+
+
+def _lent(values: Array) -> pa.Array:
+    """Numbers as Arrow's, without a copy. ``pa.array`` would import pandas, which takes a second or more."""
+    if values.dtype.kind not in "iuf":
+        return pa.array(values)
+    values = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
+def _viewed(array: pa.Array) -> Array:
+    """Arrow's numbers as NumPy's, without a copy. ``to_numpy`` would import pandas too."""
+    plain = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
+    viewed: Array = np.from_dlpack(array) if plain and not array.null_count else array.to_numpy(zero_copy_only=False)
+    return viewed
 
 
 def _numbers_per_item(kind: AttributeType) -> int:

@@ -50,6 +50,7 @@ def _fft(array: Array) -> Array:
     returns=Radio,
     whole=True,
     strategies=(window_distribute(), window_split("fft3part", "fft3combine")),
+    imports=("scipy.fft",),
 )
 def fft3(s: StreamView) -> Any:
     """Fast Fourier transform of each of the three channels (thesis 3.3.1)."""
@@ -68,7 +69,7 @@ def fft3part(s: StreamView, n: int, i: int) -> Any:
     return _each_length(current_window(s), part)
 
 
-@sqf(Radio, returns=Radio, whole=True, kind="combine")
+@sqf(Radio, returns=Radio, whole=True, kind="combine", imports=("scipy.fft",))
 def fft3combine(parts: Sequence[PhysicalWindow]) -> PhysicalWindow:
     """Last step of the radix-K FFT: spectra of the K sub-windows into the spectrum of the window, for any K.
 
@@ -160,7 +161,7 @@ def polarize(s: StreamView) -> Any:
     return _each_length(current_window(s), lambda v: v.as_type(Polar, **polarization(v["x"], v["y"], v["z"])))
 
 
-@sqf(Radio, returns=Polar, whole=True)
+@sqf(Radio, returns=Polar, whole=True, imports=("scipy.fft",))
 def polar(s: StreamView) -> Any:
     """`polarize` of `fft3` in one function (thesis 3.3.3)."""
 
@@ -248,7 +249,7 @@ def xchannel(s: StreamView) -> Any:
     return v.as_type(Channel)
 
 
-@sqf(Radio, returns=Radio, whole=True)
+@sqf(Radio, returns=Radio, whole=True, imports=("scipy.fft",))
 def xmagn(s: StreamView, threshold: float) -> Any:
     """Only windows whose x channel has a spectral magnitude above the threshold (thesis 3.3.3)."""
     v: Any = current_window(s)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gsdm_grid.cli import app
-from gsdm_grid.client import AsyncClient, Client
+from gsdm_grid.client import ApiProblem, AsyncClient, Client
 
 ROOT = Path(__file__).resolve().parents[3]
 FFT3 = str(ROOT / "examples" / "fft3.yaml")
@@ -153,6 +154,22 @@ def test_statistics_are_watched_until_the_query_is_gone(gsdm, spec, dropped, cli
     assert "Traceback" not in said
 
 
+@pytest.mark.parametrize("command", [("stats", "looked", "--watch", "--json"), ("results", "looked", "--follow")])
+def test_who_has_seen_enough_ends_it_without_an_error(gsdm, spec, dropped, command):
+    dropped.append("looked")
+    gsdm("submit", spec("looked", options={"rate": 100}))
+    arguments = [sys.executable, "-m", "gsdm_grid.cli", *command]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as looking:
+        watchdog = threading.Timer(DEADLINE_S, looking.kill)
+        watchdog.start()
+        assert looking.stdout.readline()
+        looking.send_signal(signal.SIGINT)
+        _, said = looking.communicate()
+        watchdog.cancel()
+    assert (looking.returncode, said) == (0, "\n")
+    gsdm("rm", "looked")
+
+
 def test_results_are_plotted_until_the_run_is_over(gsdm, spec, dropped):
     dropped.append("plotted")
     gsdm("submit", spec("plotted"), "--count", "50")
@@ -258,6 +275,7 @@ def test_a_package_is_uploaded_used_and_removed(gsdm, spec, dropped, tmp_path):
     again = json.loads(gsdm("bundle", "upload", "cli_packed", package, "--json").stdout)
     assert (again["version"], again["functions"]) == (1, ["cli_packed.cli_silence"])
     assert "cli_packed.cli_silence" in gsdm("bundle", "ls").output
+    assert "cli_packed.cli_silence(Radio)" in gsdm("functions", "cli_packed.cli_silence").output
     gsdm("submit", spec("packed", flow="cli_packed.cli_silence"), "--count", "3")
     assert "|max| 0@0" in gsdm("results", "packed", "--follow").output
     assert "packed" in gsdm("bundle", "rm", "cli_packed", fails=True).stderr
@@ -303,6 +321,23 @@ def test_resources_count_the_sites_at_work(gsdm, spec, dropped):
     gsdm("submit", spec("placed", options={"rate": 100}))
     assert json.loads(gsdm("resources", "--json").stdout)["thread"]["sites"] == before + 4
     assert "this process" in gsdm("resources").output
+
+
+def test_served_with_data_folders_others_are_closed_to_operators(own_service, spec, tmp_path):
+    (tmp_path / "data").mkdir()
+    service = own_service("--placement", "threads", "--data-folder", tmp_path / "data").start()
+    with Client(service.url, service.token) as admin:
+        operator = admin.create_token("operator", "operator").token
+    with Client(service.url, operator) as client:
+        outputs = [{"interface": "recorder", "options": {"path": str(tmp_path / "outside.npy")}}]
+        with pytest.raises(ApiProblem, match="outside of the data folders") as caught:
+            client.submit(spec("outside", outputs=outputs))
+        assert caught.value.status == 403
+        outputs[0]["options"]["path"] = str(tmp_path / "data" / "inside.npy")
+        client.submit(spec("inside", outputs=outputs, options={"limit": 10}))
+        client.run("inside", timeout_s=DEADLINE_S)
+        client.drop("inside", timeout_s=DEADLINE_S)
+    assert (tmp_path / "data" / "inside.npy").exists()
 
 
 def test_doctor_finds_the_coordinator(gsdm):
