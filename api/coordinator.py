@@ -33,7 +33,7 @@ from gsdm_grid.channels import interfaces
 from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.coordination import ContinuousQuery, Grid, lifecycle
 from gsdm_grid.coordination.specification import KEPT, QuerySpecification, Stop, parse, parse_stop, with_degree
-from gsdm_grid.errors import FlowError, ResourceError
+from gsdm_grid.errors import FlowError, InvalidTransition, ResourceError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.planning import Plan, compile_flow, placement_policy, resumption
 from resource_manager.policy import AutoscalePolicy
@@ -153,7 +153,7 @@ class Coordinator:
             row = self._row(name, if_match)
             if row["state"] not in ("specified", "compiled", "failed") or self._pending(name):
                 detail = f"query {name!r} is {row['state']}: its specification can be replaced before it is installed"
-                raise Problem("invalid-transition", detail, state=row["state"], allowed=lifecycle.allowed(row["state"]))
+                raise Problem("invalid-transition", detail, state=row["state"], allowed=_allowed(row["state"]))
             self._forget(name)
             with self._store.begin() as connection:
                 values = {"specification": {**given, "name": name}, "plan": None, "run": None, "error": None}
@@ -182,7 +182,7 @@ class Coordinator:
             if action == "scale":
                 with_degree(row["specification"], given["degree"])  # complains if there is no degree
             if step != "rescale" or state == "stopping":
-                lifecycle.check(name, state, step)
+                _check(name, state, step)
             if action in ("activate", "run"):
                 given = {"stop": parse_stop(given.get("stop"), "body").to_json()}
             desired = _desired(step, row["desired"])
@@ -586,7 +586,7 @@ class Coordinator:
             "error": row["error"],
             "created": row["created_s"],
             "version": row["version"],
-            "allowed": [action for action in lifecycle.allowed(row["state"]) if action != "uninstall"],
+            "allowed": _allowed(row["state"]),
             "links": {
                 "self": here,
                 **{part: f"{here}/{part}" for part in ("graph", "plan", "statistics", "results", "events")},
@@ -604,6 +604,19 @@ def _step(action: str, params: Mapping[str, Any]) -> lifecycle.Action:
     if action == "deactivate" and params.get("mode") == "immediate":
         return "uninstall"
     return cast(lifecycle.Action, {"delete": "drop", "scale": "rescale"}.get(action, action))
+
+
+def _check(name: str, state: lifecycle.State, step: lifecycle.Action) -> None:
+    try:
+        lifecycle.check(name, state, step)
+    except InvalidTransition as error:
+        raise InvalidTransition(name, error.args[1], state, _allowed(state)) from None
+
+
+def _allowed(state: lifecycle.State) -> list[str]:
+    """Actions of the REST face that a state allows."""
+    names = {"drop": "delete", "rescale": "scale"}
+    return [names.get(action, action) for action in lifecycle.allowed(state) if action != "uninstall"]
 
 
 def _desired(step: lifecycle.Action, before: str) -> str:

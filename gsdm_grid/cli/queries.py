@@ -33,6 +33,7 @@ ACTIONS = {
     "run": "is running",
     "deactivate": "has stopped; `gsdm run {name}` lets it go on",
     "delete": "is gone",
+    "scale": "has been rescaled",
 }
 
 
@@ -133,6 +134,24 @@ def stop(
     """Stop a query so that it can go on later; what was read flows out first."""
     with connect(server, token) as client:
         _end(client, client.deactivate(name, immediate=immediate, wait=False), timeout_s, as_json)
+
+
+@app.command(rich_help_panel=OF_COORDINATOR)
+def scale(
+    name: QueryName,
+    degree: Annotated[int, typer.Argument(min=1, help="Compute sites from now on.")],
+    timeout_s: Patience = 180.0,
+    server: Server = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a query's degree of parallelism, also while it runs: no window is lost, doubled or reordered."""
+    with connect(server, token) as client:
+        done = _carry_out(client, client.scale(name, degree, wait=False), timeout_s, quiet=as_json)
+    if as_json:
+        print_json(done.document)
+    elif stall_s := (done.document.get("result") or {}).get("stall_s"):
+        typer.echo(f"its stream stood still for {stall_s:.2f} s")
 
 
 @app.command(name="rm", rich_help_panel=OF_COORDINATOR)

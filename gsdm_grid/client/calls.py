@@ -131,6 +131,11 @@ def stop_condition(count: int | None, time_s: float | None) -> Document | None:
     return {"count": count} if count is not None else {"time_s": time_s} if time_s is not None else None
 
 
+def scale(name: str, degree: int) -> Call[Operation]:
+    """Another degree of parallelism."""
+    return Call(Request("PATCH", path("queries", name, "parallelism"), json={"degree": degree}), _operation)
+
+
 def drop(name: str) -> Call[Operation]:
     """Remove a query and all that it runs on."""
     return Call(Request("DELETE", path("queries", name)), _operation)

@@ -100,6 +100,13 @@ class Interface:
         return self._act(calls.act(name, "deactivate", mode=mode), wait, timeout_s)
 
     @exchanged
+    def scale(
+        self, name: str, degree: int, *, wait: bool = True, timeout_s: float | None = None
+    ) -> Exchange[Operation]:
+        """Change the degree of parallelism, also while the query runs; the operation says how long it stood still."""
+        return self._act(calls.scale(name, degree), wait, timeout_s)
+
+    @exchanged
     def drop(self, name: str, *, wait: bool = True, timeout_s: float | None = None) -> Exchange[Operation]:
         """Remove the query and everything it runs on."""
         return self._act(calls.drop(name), wait, timeout_s)

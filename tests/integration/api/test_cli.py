@@ -344,3 +344,15 @@ def test_doctor_finds_the_coordinator(gsdm):
     told = {one["name"]: one for one in json.loads(gsdm("doctor", "--json").stdout)}
     assert told["coordinator"]["verdict"] == "ok"
     assert {"Python", "Java", "Ray", "Spark", "port", "disk", "shared memory", "memory"} <= set(told)
+
+
+def test_a_running_query_is_scaled(gsdm, dropped):
+    dropped.append("scaled")
+    gsdm("submit", FFT3, "--name", "scaled")
+    told = gsdm("scale", "scaled", 3).output
+    assert "query scaled has been rescaled" in told
+    assert "stood still for" in told
+    sites = json.loads(gsdm("sites", "--query", "scaled", "--json").stdout)
+    assert sum(site["role"] == "compute" for site in sites) == 3
+    assert json.loads(gsdm("scale", "scaled", 1, "--json").output)["result"]["degree"] == 1
+    assert "degree 1" in gsdm("show", "scaled").output
