@@ -1,5 +1,7 @@
 """Fixtures for all tests: grids to run queries on, and ways to make streams and look at results."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,9 @@ from gsdm_grid import (
 from gsdm_grid.model import TypeRegistry
 
 DEADLINE_S = 10.0
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; programs under test inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Reading = create_stream_type("Reading", {"id": "int64", "value": "float64"}, registry=TypeRegistry())
 

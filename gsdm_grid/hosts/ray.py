@@ -148,8 +148,16 @@ class RayPool:
         ray.shutdown()
 
     def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> RayGroup:  # noqa: ARG002
-        """See `HostPool`."""
+        """See `HostPool`: what the cluster will never have is refused at once; what is in use is waited for."""
+        import ray
+
         self.connect()
+        total, free = (found.get("CPU", 0.0) for found in (ray.cluster_resources(), ray.available_resources()))
+        if len(bootstraps) > total:
+            raise ResourceError(
+                f"query {query!r} asks for {len(bootstraps)} Ray actors of one CPU each; "
+                f"the cluster has {total:g} CPUs, of which {free:g} are free"
+            )
         return RayGroup(bootstraps, self._launches)
 
     def warm(self) -> None:

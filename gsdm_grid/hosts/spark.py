@@ -122,8 +122,14 @@ class SparkPool:
         return session
 
     def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> SparkGroup:  # noqa: ARG002
-        """See `HostPool`."""
-        return SparkGroup(self.session, query, bootstraps)
+        """See `HostPool`: what Spark will never have is refused at once, unless its master can acquire more."""
+        session = self.session
+        slots = session.sparkContext.defaultParallelism
+        if self._master is None and len(bootstraps) > slots:
+            raise ResourceError(
+                f"query {query!r} asks for {len(bootstraps)} Spark tasks at a time; there are {slots} slots"
+            )
+        return SparkGroup(session, query, bootstraps)
 
     def warm(self) -> None:
         """See `HostPool`."""

@@ -22,6 +22,7 @@ class Service:
         self.home = Path(home)
         self.options = ("--port", str(port), *options)
         self.process = None
+        self.trusted = True
 
     def start(self):
         """Start it and wait until it takes work."""
@@ -39,7 +40,7 @@ class Service:
 
     def _ready(self):
         try:
-            return httpx.get(f"{self.url}/readyz").status_code == 200
+            return httpx.get(f"{self.url}/readyz", verify=self.trusted).status_code == 200
         except (OSError, ValueError, httpx.HTTPError):
             return False
 
@@ -58,7 +59,7 @@ class Service:
     def client(self, token=None, **options):
         """A plain HTTP client with a token."""
         headers = {"Authorization": f"Bearer {token or self.token}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=30, **options)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=30, verify=self.trusted, **options)
 
     def kill(self):
         """End it as a crash would."""
