@@ -39,7 +39,16 @@ from gsdm_grid.planning import Plan, compile_flow, placement_policy, resumption
 from resource_manager.policy import AutoscalePolicy
 
 _log = logging.getLogger("gsdm.coordinator")
-DESIRED = {"compile": "compiled", "install": "installed", "activate": "active", "run": "active"}
+DESIRED = {
+    "compile": "compiled",
+    "install": "installed",
+    "activate": "active",
+    "run": "active",
+    "deactivate": "installed",
+    "uninstall": "compiled",
+    "drop": "dropped",
+}
+"""The state that is wanted after a step."""
 
 
 class Coordinator:
@@ -69,6 +78,7 @@ class Coordinator:
         """Begin: bring back what should run, and carry out what was promised."""
         self._grid = Grid(self.settings.placement, self.settings.grid, on_change=self._on_change)
         self._recorder.start()
+        self.operations.forget_old()
         promised = self.operations.unfinished()
         busy = {operation["query"] for operation in promised}
         for row in self._store.rows(sa.select(queries)):
@@ -319,7 +329,11 @@ class Coordinator:
             self._activating[name] = operation["id"]
         if operation.get("resumed"):
             self._bring_back(query, row)
-        elif action == "compile":
+        if action == "scale":  # also after a restart: it may have come in between
+            return self._scale(query, row, operation["params"])
+        if operation.get("resumed"):
+            return None
+        if action == "compile":
             query.compile()
         elif action == "install":
             self._install(query)
@@ -327,8 +341,6 @@ class Coordinator:
             if query.state != "installed":
                 self._install(query)
             self._activate(query, Stop(**operation["params"].get("stop") or {}))
-        elif action == "scale":
-            return self._scale(query, row, operation["params"])
         elif operation["params"].get("mode") == "immediate":
             if query.state != "compiled":
                 query.uninstall()
@@ -621,8 +633,7 @@ def _allowed(state: lifecycle.State) -> list[str]:
 
 def _desired(step: lifecycle.Action, before: str) -> str:
     """The state that is wanted after a step."""
-    wanted = {"uninstall": "compiled", "deactivate": "installed", "drop": "dropped", "rescale": before}
-    return DESIRED.get(step) or wanted[step]
+    return before if step == "rescale" else DESIRED[step]
 
 
 def _kept(stream: Any, opener: Any) -> Any:

@@ -11,12 +11,12 @@ from fastapi.params import Depends as Dependency
 from api.auth import require
 from api.dependencies import WithServices
 from api.errors import Problem, responses
+from api.paging import Limit
 from api.query_schemas import OperationDocument, OperationPage, OperationStatus, PlanPage, SitePage
 
 COMMON = ("unauthorized", "forbidden", "invalid-request", "not-ready")
 VIEWER: list[Dependency] = [Depends(require("viewer"))]
 router = APIRouter(prefix="/v1", dependencies=VIEWER)
-Limit = Annotated[int, Query(ge=1, le=500, description="Items per page.")]
 Cursor = Annotated[str | None, Query(max_length=64, description="From the page before.")]
 Name = Annotated[str | None, Query(max_length=64, description="Only of this query.")]
 

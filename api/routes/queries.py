@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from api.auth import Token, require
+from api.auth import Operator, Viewer
 from api.coordinator import etag
 from api.dependencies import Services, WithServices
 from api.documents import parse_body
 from api.errors import Problem, responses
 from api.operations import as_document
+from api.paging import Limit
 from api.query_schemas import (
     EXAMPLE,
     EventPage,
@@ -26,10 +27,7 @@ from api.query_schemas import (
 
 COMMON = ("unauthorized", "forbidden", "not-found", "invalid-request", "not-ready")
 router = APIRouter(prefix="/v1/queries", tags=["queries"])
-Viewer = Annotated[Token, Depends(require("viewer"))]
-Operator = Annotated[Token, Depends(require("operator"))]
 IfMatch = Annotated[str | None, Header(alias="If-Match", description="Only if the query's ETag is this one.")]
-Limit = Annotated[int, Query(ge=1, le=500, description="Items per page.")]
 SPECIFICATION: dict[str, Any] = {
     "requestBody": {
         "required": True,

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from api.auth import Token, require
+from api.auth import Operator, Viewer
 from api.dependencies import WithServices
 from api.documents import parse_body
 from api.errors import Problem, responses
+from api.paging import Limit
 from api.query_schemas import OperationStatus
 from api.query_schemas import Problem as ProblemDocument
-from api.routes.operations import Cursor, Limit, Name, time_of
+from api.routes.operations import Cursor, Name, time_of
+from api.routes.queries import BODY
 
 COMMON = ("unauthorized", "forbidden", "invalid-request", "not-ready")
-BODY = ("too-large", "unsupported-media-type", "unknown-name", "type-mismatch", "invalid-specification")
 router = APIRouter(prefix="/v1/trials", tags=["trials"])
-Viewer = Annotated[Token, Depends(require("viewer"))]
-Operator = Annotated[Token, Depends(require("operator"))]
 MOST_WINDOWS = 10_000_000
 
 

@@ -178,36 +178,45 @@ class ContinuousQuery:
         """Give a running query another data flow of the same shape, such as one with another degree of parallelism.
 
         New sites are started first. Then the sources hold, what was read flows out, the sites are wired anew, and the
-        sources go on: no window is lost, doubled or reordered. Returns how long the stream stood still, in seconds.
+        sources go on: no window is lost, doubled or reordered. Returns how long the stream stood still, in seconds. If
+        there is no room for the new sites, or the run comes to its end first, the query stays as it is.
         """
-        with self._lock:
-            self._require("rescale")
-            before = self._plan
-            if (obstacle := rescaling_obstacle(before)) is not None:
-                raise PlanError(f"query {self.id!r} cannot be rescaled while it runs: {obstacle}")
-            after = self._compiled(flow)
         with self._rescaling:
+            with self._lock:
+                self._require("rescale")
+                before = self._plan
+                if (obstacle := rescaling_obstacle(before)) is not None:
+                    raise PlanError(f"query {self.id!r} cannot be rescaled while it runs: {obstacle}")
+                after = self._compiled(flow)
+            known = {site.id for site in before.sites}
+            new = [site for site in after.sites if site.id not in known]
             try:
-                return self._change(before, after, flow)
+                self._hosts.start(new, self._raise_if_dropped)
+                began_s = time.monotonic()
+                self._hold(before)
+            except GsdmError:
+                with self._lock:
+                    self._held = None
+                self._hosts.release([self.node(site) for site in new])
+                raise
+            try:
+                return self._change(before, after, flow, began_s)
             except GsdmError as error:
                 self._fail(error)
                 raise (self.error or error) from None
 
-    def _change(self, before: Plan, after: Plan, flow: DataFlow) -> float:
-        ids = {site.id for site in before.sites}, {site.id for site in after.sites}
-        new = [site for site in after.sites if site.id not in ids[0]]
-        gone = [site for site in before.sites if site.id not in ids[1]]
-        self._hosts.start(new, self._raise_if_dropped)
-        began_s = time.monotonic()
+    def _hold(self, plan: Plan) -> None:
+        """Let the sources hold, and wait until what was read has flowed out."""
         held = threading.Event()
         with self._lock:
             self._held = held
-        self._hosts.at_once([(site, {"do": "hold"}) for site in self._with_sources(before)])
+        self._hosts.at_once([(site, {"do": "hold"}) for site in self._with_sources(plan)])
         while not held.wait(0.1):
             if self.state not in ("active", "stopping"):
-                self._held = None
-                self._hosts.release([self.node(site) for site in new])
                 raise QueryError(f"query {self.id!r} came to its end before it was rescaled")
+
+    def _change(self, before: Plan, after: Plan, flow: DataFlow, began_s: float) -> float:
+        """Wire the sites anew and let the sources go on; nothing is under way."""
         left = self._hosts.at_once([(site, {"do": "clear"}) for site in before.sites])
         memories = {operator: memory for one in left for operator, memory in one.items()}
         inherited = moved(before, after, memories, cloudpickle.loads, cloudpickle.dumps)
@@ -219,6 +228,8 @@ class ContinuousQuery:
             schedule = self._schedule if site in self._with_sources(after) else {}
             self._hosts.at_once([(site, {"do": "activate", "schedule": schedule})])
         stall_s = time.monotonic() - began_s
+        wanted = {site.id for site in after.sites}
+        gone = [site for site in before.sites if site.id not in wanted]
         with self._lock:
             self._installed = {self.node(site) for site in after.sites}
             for site in gone:

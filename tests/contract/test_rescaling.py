@@ -19,7 +19,7 @@ from gsdm_grid import (
     register_input_stream,
     sqf,
 )
-from gsdm_grid.errors import InvalidTransition, PlanError
+from gsdm_grid.errors import InvalidTransition, PlanError, ResourceError
 from gsdm_grid.functions import window_distribute
 from gsdm_grid.model import TypeRegistry
 
@@ -132,6 +132,25 @@ def test_state_moves_with_its_keys(grid):
         reader.join(10)
         counts = [count for block in found for count in block.count.tolist()]
         assert counts == [number // 7 + 1 for number in range(len(ordinals))]
+    finally:
+        query.drop()
+
+
+def test_a_query_goes_on_when_there_is_no_room_for_more_sites(make_grid):
+    source = register_input_stream("Radio", None, "synthetic_radio", window=64, rate=1000)
+    query = make_grid("grid").cq(distributed(1), [source])
+    try:
+        query.run()
+        ordinals, wait_for, reader = counted(query)
+        with pytest.raises(ResourceError, match="there are 64 slots"):
+            query.rescale(distributed(100))
+        assert query.state == "active"
+        wait_for(len(ordinals) + 200)
+        query.rescale(distributed(2))
+        wait_for(len(ordinals) + 200)
+        query.stop(60)
+        reader.join(10)
+        assert ordinals == list(range(len(ordinals)))
     finally:
         query.drop()
 

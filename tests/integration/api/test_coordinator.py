@@ -273,3 +273,17 @@ def test_a_query_that_scales_by_itself_grows_to_what_its_load_needs(start):
     done(coordinator, coordinator.act("q", "deactivate"))
     log = coordinator.result_log("q", None)
     assert ordinals(log) == list(range(log.next))
+
+
+def test_a_promised_change_of_degree_is_kept_after_a_restart(start):
+    coordinator = start()
+    paced = {**RADIO, "options": {"window": 64, "rate": 1000}}
+    coordinator.submit({**SPECIFICATION, "inputs": [paced]}, "t", "operator")
+    done(coordinator, coordinator.act("q", "run"))
+    coordinator.operations.stop()  # what is promised from here on is not carried out any more
+    promised = coordinator.act("q", "scale", {"degree": 3})
+    coordinator.close()
+    coordinator = start()
+    assert done(coordinator, promised)["result"]["degree"] == 3
+    assert coordinator.view("q")["state"] == "active"
+    assert len([site for site in coordinator.plan("q")["sites"] if site["role"] == "compute"]) == 3
