@@ -38,6 +38,7 @@ class QueryDocument(BaseModel):
     state: QueryState
     since: float = Field(description="When the state was reached, in seconds since 1970.")
     error: Problem | None = Field(description="Why it failed.")
+    waiting: str | None = Field(description="Why it waits for hosts.")
     created: float
     version: int
     allowed: list[str] = Field(description="Actions that the state allows.")
@@ -138,6 +139,19 @@ _STREAM = {
         "options": {"type": "object"},
     },
 }
+_AMOUNT = {"type": "number", "minimum": 0, "maximum": 1e9}
+_NEEDS = {
+    "type": "object",
+    "properties": {
+        "cpus": _AMOUNT,
+        "memory_mb": _AMOUNT,
+        "resources": {"type": "object", "additionalProperties": _AMOUNT},
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "near": {"type": "string"},
+        "pool": {"type": "string"},
+    },
+    "additionalProperties": False,
+}
 SPECIFICATION: dict[str, Any] = {
     "type": "object",
     "required": ["name", "inputs"],
@@ -158,6 +172,16 @@ SPECIFICATION: dict[str, Any] = {
         "autoscale": {
             "type": "object",
             "properties": {"min": {"type": "integer", "minimum": 1}, "max": {"type": "integer", "minimum": 1}},
+            "additionalProperties": False,
+        },
+        "resources": {
+            "type": "object",
+            "description": "What the hosts of its sites must have, and in which pool they are.",
+            "properties": {
+                "pool": {"type": "string"},
+                "deadline_s": {"type": "number", "minimum": 0},
+                "sites": {"type": "object", "additionalProperties": _NEEDS},
+            },
             "additionalProperties": False,
         },
     },

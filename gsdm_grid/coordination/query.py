@@ -25,9 +25,11 @@ from gsdm_grid.errors import GsdmError, NodeLost, PlanError, QueryError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.model import LogicalWindow, PhysicalWindow
 from gsdm_grid.planning import (
+    Demands,
     PlacementPolicy,
     Plan,
     PlanSite,
+    check_sites,
     compile_flow,
     moved,
     recovery_obstacle,
@@ -51,6 +53,7 @@ class ContinuousQuery:
         schedule: Mapping[str, Any] | None = None,
         flush_s: float = 0.002,
         placement: PlacementPolicy | None = None,
+        demands: Demands | None = None,
     ) -> None:
         check_schedule(schedule or {})
         if flush_s < 0:
@@ -67,7 +70,7 @@ class ContinuousQuery:
         self._grid = grid
         self._schedule = dict(schedule or {})
         self._placement = placement or grid.placement
-        self._hosts = Installation(grid, query_id, flush_s)
+        self._hosts = Installation(grid, query_id, flush_s, demands or Demands())
         self._statistics: dict[str, dict[str, Any]] = {}
         self._finished: dict[str, bool] = {}
         self.restarts: dict[str, int] = {}
@@ -93,7 +96,9 @@ class ContinuousQuery:
 
     def _compiled(self, flow: DataFlow) -> Plan:
         inputs, outputs = [s.spec() for s in self.inputs], [s.spec() for s in self.outputs]
-        return compile_flow(self.id, flow, inputs, outputs, self._placement)
+        plan = compile_flow(self.id, flow, inputs, outputs, self._placement)
+        check_sites(self._hosts.demands, plan)
+        return plan
 
     def adopt(self, plan: Plan) -> None:
         """Take a plan that was compiled before, by a coordinator that is gone."""
@@ -115,7 +120,7 @@ class ContinuousQuery:
             self._hosts.positions = dict(positions or {})
             self._hosts.live = {s.name: self._registered(s.name).make(s.type) for s in plan.streams if s.live}
         try:
-            self._hosts.start(plan.sites, self._raise_if_dropped)
+            self._hosts.start(plan, plan.sites, self._raise_if_dropped)
             self._hosts.install(plan)
             self._raise_if_dropped()
         except BaseException:
@@ -191,7 +196,7 @@ class ContinuousQuery:
             known = {site.id for site in before.sites}
             new = [site for site in after.sites if site.id not in known]
             try:
-                self._hosts.start(new, self._raise_if_dropped)
+                self._hosts.start(after, new, self._raise_if_dropped)
                 began_s = time.monotonic()
                 self._hold(before)
             except GsdmError:
@@ -332,6 +337,11 @@ class ContinuousQuery:
             if name in names
         }
         return {**self._hosts.positions, **told}
+
+    @property
+    def waiting(self) -> str | None:
+        """Why the query waits for hosts; None when it does not."""
+        return self._hosts.waiting
 
     def node(self, site: PlanSite | str) -> str:
         """Name of the working node of a site."""

@@ -20,7 +20,7 @@ from gsdm_grid.errors import FlowError, GsdmError, UnknownName
 from gsdm_grid.flow import DataFlow, build, central, parallelize
 from gsdm_grid.functions import functions
 from gsdm_grid.model import StreamType, TypeRegistry, create_stream_type, stream_types
-from gsdm_grid.planning import placement_policy
+from gsdm_grid.planning import Demands, parse_demands, placement_policy
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 MEMBERS = (
@@ -38,6 +38,7 @@ MEMBERS = (
     "flush_s",
     "labels",
     "autoscale",
+    "resources",
 )
 KEPT = "log"
 """Interface of result streams that the coordinator keeps for readers."""
@@ -75,6 +76,8 @@ class QuerySpecification:
     labels: Mapping[str, str] = field(default_factory=dict)
     autoscale: tuple[int, int] | None = None
     """Least and most compute sites, if the degree is to follow the load."""
+    demands: Demands = field(default_factory=Demands)
+    """What the hosts of its sites must have."""
 
 
 def parse(document: Any, registered: Registered, cores: int | None = None) -> QuerySpecification:
@@ -101,9 +104,9 @@ def parse(document: Any, registered: Registered, cores: int | None = None) -> Qu
     labels = _mapping(given.get("labels") or {}, "labels")
     for key, value in labels.items():
         _text(value, f"labels.{key}")
-    stop, autoscale = parse_stop(given.get("stop")), _autoscale(given)
+    stop, autoscale, demands = parse_stop(given.get("stop")), _autoscale(given), parse_demands(given.get("resources"))
     return QuerySpecification(
-        name, flow, inputs, outputs, kept, stop, placement, schedule, flush_s, dict(labels), autoscale
+        name, flow, inputs, outputs, kept, stop, placement, schedule, flush_s, dict(labels), autoscale, demands
     )
 
 

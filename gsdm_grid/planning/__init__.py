@@ -5,10 +5,12 @@ site. Pure: nothing here starts anything.
 """
 
 from gsdm_grid.planning.compiler import compile_flow
+from gsdm_grid.planning.needs import Bundle, Demands, Needs, bundles, check_sites, parse_demands
 from gsdm_grid.planning.placement import GRID, POLICIES, RAY, SPARK, THREADS, PlacementPolicy, placement_policy
 from gsdm_grid.planning.plan import HostKind, Order, Plan, PlanOperator, PlanSite, PlanStream, StreamSpec
 from gsdm_grid.planning.recovery import Resumption, recovery_obstacle, resumption
 from gsdm_grid.planning.rescaling import moved, rescaling_obstacle
+from gsdm_grid.planning.staging import packages_of, pinned_names
 
 __all__ = [
     "GRID",
@@ -16,7 +18,10 @@ __all__ = [
     "RAY",
     "SPARK",
     "THREADS",
+    "Bundle",
+    "Demands",
     "HostKind",
+    "Needs",
     "Order",
     "PlacementPolicy",
     "Plan",
@@ -25,8 +30,13 @@ __all__ = [
     "PlanStream",
     "Resumption",
     "StreamSpec",
+    "bundles",
+    "check_sites",
     "compile_flow",
     "moved",
+    "packages_of",
+    "parse_demands",
+    "pinned_names",
     "placement_policy",
     "recovery_obstacle",
     "rescaling_obstacle",
