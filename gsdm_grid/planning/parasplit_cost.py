@@ -41,7 +41,7 @@ def process_cost(given: ProcessCosts, shares: StreamShares, u: int = 1, q: int =
 
 
 def router_cost(given: Coefficients, shares: StreamShares) -> float:
-    """C_PR = crW + csW + ceW (equation 2): spent once per physical window, hence the less per tuple, the larger it is."""
+    """C_PR = crW + csW + ceW (equation 2), spent once per physical window: the larger that is, the less per tuple."""
     return given.router / shares.n
 
 

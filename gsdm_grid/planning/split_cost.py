@@ -1,9 +1,9 @@
 """What splitstream plans cost: equations 1–9 of "Scalable splitting of massive data streams", with their symbols. Pure.
 
 Costs are CPU seconds per tuple of the input stream (Φ = 1), so that the rate of a plan with one core per site is one
-over the cost of its most loaded site. The papers' systems handle single tuples; ours handles columns, and pays for every
-physical window, and for every part of one that goes to an output, however few tuples are in it. Those terms (``crW``,
-``ceW``) are zero in `PAPER` and measured elsewhere (`gsdm_grid.coordination.split_profiling`).
+over the cost of its most loaded site. The papers' systems handle single tuples; ours handles columns, and pays for
+every physical window, and for every part of one that goes to an output, however few tuples are in it. Those terms
+(``crW``, ``ceW``) are zero in `PAPER`; `gsdm profile split` measures them all.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Coefficients:
 
 
 PAPER = Coefficients(cc=1.0, cp=0.5, ce=0.5)
-"""What the first paper assumes for its theoretical curves: cc = 1 and a = 1, in units of one over the emit capacity E."""
+"""What the first paper assumes for its theoretical curves: cc = 1 and a = 1, in units of 1 / E, the emit capacity."""
 
 
 @dataclass(frozen=True)
@@ -182,10 +182,8 @@ def tree_prediction(name: str, given: Coefficients, shares: StreamShares, fanout
     kept = 1.0 - shares.o
     sites = []
     for level, (nodes, fanout) in enumerate(zip(cumulative_fanouts(fanouts), fanouts, strict=False), 1):
-        if level == 1:
-            cost = fsplit_cost(given, shares, fanout)
-        else:
-            cost = kept * level_cost(given, below, nodes, fanout)
+        root = level == 1
+        cost = fsplit_cost(given, shares, fanout) if root else kept * level_cost(given, below, nodes, fanout)
         sites.append(SiteCost(f"level {level}", nodes, cost))
     return Prediction(name, tuple(sites), {"fanouts": list(fanouts)})
 

@@ -67,11 +67,11 @@ def test_a_width_that_is_none_is_refused(w):
 
 
 def test_wrong_shares_and_rates_are_refused_by_name():
-    with pytest.raises(QueryError, match="broadcast share b must be from 0 to 1, got 1.5"):
+    with pytest.raises(QueryError, match=r"broadcast share b must be from 0 to 1, got 1.5"):
         maxtree_fanouts(4, 1.5)
     with pytest.raises(QueryError, match="must not be negative, got -1"):
         maxtree_fanouts(4, 0.5, -1)
     with pytest.raises(QueryError, match="Φ_D = 0"):
         window_splitters(4, 0, 1)
-    with pytest.raises(QueryError, match="b = 0.6 and o = 0.6"):
+    with pytest.raises(QueryError, match=r"b = 0.6 and o = 0.6"):
         window_splitters(4, 1, 1, 0.6, 0.6)

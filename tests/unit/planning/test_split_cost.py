@@ -153,7 +153,7 @@ def test_among_equally_fast_plans_the_cheapest_is_best():
 
 
 def test_shares_that_do_not_fit_together_are_refused():
-    with pytest.raises(QueryError, match="b = 0.8 and o = 0.3"):
+    with pytest.raises(QueryError, match=r"b = 0.8 and o = 0.3"):
         StreamShares(b=0.8, o=0.3)
     with pytest.raises(QueryError, match="n = 0"):
         StreamShares(n=0)
