@@ -62,6 +62,25 @@ def cumulative_fanouts(fanouts: Sequence[int]) -> tuple[int, ...]:
     return tuple(made)
 
 
+def tree_nodes(fanouts: Sequence[int], w: int) -> list[dict[int, int]]:
+    """How many nodes of each level have how many outputs, in a tree cut to ``w`` outputs.
+
+    Only the last level can have nodes of different widths. A node with one output would do nothing: there is none, and
+    the level above has its place.
+
+    >>> tree_nodes((2, 3, 3, 3, 2), 64)
+    [{2: 1}, {3: 2}, {3: 6}, {3: 18}, {2: 10}]
+    """
+    made = []
+    for cumulative, fanout in zip(cumulative_fanouts(fanouts), fanouts, strict=False):
+        if cumulative * fanout < w:
+            made.append({fanout: cumulative})
+            continue
+        narrow, wider = w // cumulative, w % cumulative
+        made.append({k: n for k, n in ((narrow, cumulative - wider), (narrow + 1, wider)) if n and (k > 1 or w == 1)})
+    return made
+
+
 def autosplit_choice(has_bfn: bool) -> Literal["fsplit", "exptree"]:
     """The rule of autosplit: without a broadcasting function a tree only costs more, with one it scales."""
     return "exptree" if has_bfn else "fsplit"

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from gsdm_grid.errors import QueryError
-from gsdm_grid.flow.split_shapes import Fanouts, cumulative_fanouts
+from gsdm_grid.flow.split_shapes import Fanouts, cumulative_fanouts, tree_nodes
 
 
 @dataclass(frozen=True)
@@ -173,18 +173,23 @@ def level_cost(given: Coefficients, shares: StreamShares, cumulative: int, fanou
     return output_rate(shares, cumulative) * per_tuple + (given.crW + fanout * given.ceW) / shares.n
 
 
-def tree_prediction(name: str, given: Coefficients, shares: StreamShares, fanouts: Fanouts) -> Prediction:
-    """Rate and cost of a splitstream tree (equations 7 and 8).
+def tree_prediction(
+    name: str, given: Coefficients, shares: StreamShares, fanouts: Fanouts, w: int | None = None
+) -> Prediction:
+    """Rate and cost of a splitstream tree (equations 7 and 8), cut to ``w`` outputs if that is less than it could have.
 
     The paper lets no tuple be omitted. Where some are, the root omits them, and the levels below see fewer.
     """
     below = shares.emitting
     kept = 1.0 - shares.o
+    cumulative = cumulative_fanouts(fanouts)
     sites = []
-    for level, (nodes, fanout) in enumerate(zip(cumulative_fanouts(fanouts), fanouts, strict=False), 1):
-        root = level == 1
-        cost = fsplit_cost(given, shares, fanout) if root else kept * level_cost(given, below, nodes, fanout)
-        sites.append(SiteCost(f"level {level}", nodes, cost))
+    for level, nodes in enumerate(tree_nodes(fanouts, w or cumulative[-1]), 1):
+        for outputs, count in nodes.items():
+            root = level == 1
+            above = cumulative[level - 1]
+            cost = fsplit_cost(given, shares, outputs) if root else kept * level_cost(given, below, above, outputs)
+            sites.append(SiteCost(f"level {level}", count, cost))
     return Prediction(name, tuple(sites), {"fanouts": list(fanouts)})
 
 

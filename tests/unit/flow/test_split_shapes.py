@@ -10,6 +10,7 @@ from gsdm_grid.flow.split_shapes import (
     cumulative_fanouts,
     exptree_fanouts,
     maxtree_fanouts,
+    tree_nodes,
     window_splitters,
 )
 
@@ -38,6 +39,16 @@ def test_every_tree_has_enough_outputs_and_no_level_too_many(w, b, a):
         assert cumulative[-1] >= w
         assert len(fanouts) == 1 or cumulative[-2] < w
         assert all(fanout >= 2 for fanout in fanouts) or w == 1
+
+
+@given(WIDTHS, st.floats(0, 1))
+def test_a_tree_that_is_cut_has_exactly_the_outputs_that_are_wanted(w, b):
+    for fanouts in (exptree_fanouts(w), maxtree_fanouts(w, b)):
+        levels = tree_nodes(fanouts, w)
+        wide = sum(outputs * count for outputs, count in levels[-1].items())
+        places = cumulative_fanouts(fanouts)[-2]  # nodes of the last level, if none were left out
+        assert wide + places - sum(levels[-1].values()) == w
+        assert w == 1 or all(outputs > 1 for level in levels for outputs in level)
 
 
 def test_autosplit_builds_a_tree_only_where_something_is_broadcast():

@@ -95,8 +95,8 @@ def test_the_curves_of_figure_4_have_the_described_form():
         shares = StreamShares(b=b)
         made = (
             fsplit_prediction(PAPER, shares, w),
-            tree_prediction("exptree", PAPER, shares, exptree_fanouts(w)),
-            tree_prediction("maxtree", PAPER, shares, maxtree_fanouts(w, b)),
+            tree_prediction("exptree", PAPER, shares, exptree_fanouts(w), w),
+            tree_prediction("maxtree", PAPER, shares, maxtree_fanouts(w, b), w),
         )
         return [one.rate for one in made], [one.cost_s for one in made]
 
