@@ -155,6 +155,21 @@ class PhysicalWindow:
         }
         return PhysicalWindow(self.type, taken, None if places is None else _ordinals_at(places, rows))
 
+    def cut(self, bounds: Sequence[int], mark: int = NO_MARK) -> list[PhysicalWindow]:
+        """Views of the windows between each two neighbouring bounds, with their ordinals, all with the same mark."""
+        names, whole, places = list(self.columns), list(self.columns.values()), self._ordinals
+        empty = PhysicalWindow.empty(self.type, mark)
+        made = []
+        for start, stop in pairwise(bounds):
+            if start == stop:
+                made.append(empty)
+                continue
+            rows = slice(start, stop)
+            cut = MappingProxyType(dict(zip(names, [column[rows] for column in whole], strict=True)))
+            ordinals = None if places is None else places[rows]
+            made.append(PhysicalWindow._of_frozen(self.type, cut, ordinals, mark))
+        return made
+
     def dense_parts(self) -> list[PhysicalWindow]:
         """Views of consecutive windows whose vectors are equally long, each column hence an array (or text).
 
