@@ -9,8 +9,9 @@ from gsdm_grid.engine.execute import Execute, load, user_call
 from gsdm_grid.errors import FunctionError
 from gsdm_grid.functions import StreamFunction, functions, resolve
 from gsdm_grid.functions.library.combining import combine_function
+from gsdm_grid.functions.library.splitting import split_routing
 from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType
-from gsdm_grid.operators import OSJoin, SlidingOverlap, SMerge, StreamOperator, TimeOverlap
+from gsdm_grid.operators import OSJoin, SlidingOverlap, SMerge, Splitter, StreamOperator, TimeOverlap, WindowRouter
 from gsdm_grid.planning import PlanOperator
 
 
@@ -85,9 +86,20 @@ def _time_overlap(planned: PlanOperator, inputs: Sequence[StreamType]) -> Stream
     return TimeOverlap(inputs[0], p["n"], p["i"], p["span"], p["chunk"])
 
 
+def _split(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:
+    routing = split_routing(inputs[0], planned.params, planned.id)
+    return Splitter(inputs[0], planned.params["w"], routing, {"per_tuple": routing.slow} if routing.slow else None)
+
+
+def _route(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:
+    return WindowRouter(inputs[0], planned.params["w"], planned.params["below"])
+
+
 _BUILTIN: Mapping[str, Callable[[PlanOperator, Sequence[StreamType]], StreamOperator]] = {
     "S-Merge": _s_merge,
     "OS-Join": _os_join,
     "overlap_part": _sliding_overlap,
     "time_overlap_part": _time_overlap,
+    "split": _split,
+    "route": _route,
 }

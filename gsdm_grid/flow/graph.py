@@ -2,8 +2,8 @@
 
 Vertices are annotated with a function and its parameters; an arc goes from a result stream of a producer to each vertex
 that lists it among its inputs. A result stream is named after its vertex; where a vertex has several, as splitters do,
-they are numbered: ``split.0[3]``. Every vertex is assigned to a logical site. A data flow has an arity (input streams) and a
-width (output streams), is immutable, and round-trips through JSON.
+they are numbered: ``split.0[3]``. Every vertex is assigned to a logical site. A data flow has an arity (input streams)
+and a width (output streams), is immutable, and round-trips through JSON.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ they are executed in `gsdm_grid.engine`.
 """
 
 from gsdm_grid.functions.registry import FunctionRegistry, functions, reference, resolve
+from gsdm_grid.functions.routing import OMIT, Decision, Route, Routing, per_tuple, route_value, routing
 from gsdm_grid.functions.sqf import Parameter, Params, StreamFunction, same_type, sqf
 from gsdm_grid.functions.strategies import (
     WINDOW_DISTRIBUTE,
@@ -16,19 +17,26 @@ from gsdm_grid.functions.strategies import (
 from gsdm_grid.functions.windows import NeedMore, StreamView, current_window, sliding_window, time_window
 
 __all__ = [
+    "OMIT",
     "WINDOW_DISTRIBUTE",
     "WINDOW_SPLIT",
+    "Decision",
     "FunctionRegistry",
     "NeedMore",
     "Parameter",
     "Params",
+    "Route",
+    "Routing",
     "Strategy",
     "StreamFunction",
     "StreamView",
     "current_window",
     "functions",
+    "per_tuple",
     "reference",
     "resolve",
+    "route_value",
+    "routing",
     "same_type",
     "sliding_window",
     "sqf",

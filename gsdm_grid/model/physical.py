@@ -156,19 +156,20 @@ class PhysicalWindow:
         return PhysicalWindow(self.type, taken, None if places is None else _ordinals_at(places, rows))
 
     def cut(self, bounds: Sequence[int], mark: int = NO_MARK) -> list[PhysicalWindow]:
-        """Views of the windows between each two neighbouring bounds, with their ordinals, all with the same mark."""
-        names, whole, places = list(self.columns), list(self.columns.values()), self._ordinals
+        """Views of the windows between each two neighbouring bounds, with their ordinals, all with the same mark.
+
+        Columns are cut when they are asked for: a block may be cut into hundreds, of which nobody sees every column.
+        """
+        places = self._ordinals
         empty = PhysicalWindow.empty(self.type, mark)
-        made = []
-        for start, stop in pairwise(bounds):
-            if start == stop:
-                made.append(empty)
-                continue
-            rows = slice(start, stop)
-            cut = MappingProxyType(dict(zip(names, [column[rows] for column in whole], strict=True)))
-            ordinals = None if places is None else places[rows]
-            made.append(PhysicalWindow._of_frozen(self.type, cut, ordinals, mark))
-        return made
+        return [
+            PhysicalWindow._of_frozen(
+                self.type, _Cut(self.columns, slice(start, stop)), None if places is None else places[start:stop], mark
+            )
+            if start < stop
+            else empty
+            for start, stop in pairwise(bounds)
+        ]
 
     def dense_parts(self) -> list[PhysicalWindow]:
         """Views of consecutive windows whose vectors are equally long, each column hence an array (or text).
@@ -281,6 +282,28 @@ class PhysicalWindow:
 
     def __repr__(self) -> str:
         return f"<{len(self)} × {self.type.name}, {self.nbytes} bytes, mark {self.mark}>"
+
+
+class _Cut(Mapping[str, Column]):
+    """Some rows of columns, each cut when it is first asked for."""
+
+    __slots__ = ("_made", "_rows", "_whole")
+
+    def __init__(self, whole: Mapping[str, Column], rows: slice) -> None:
+        self._whole, self._rows = whole, rows
+        self._made: dict[str, Column] = {}
+
+    def __getitem__(self, name: str) -> Column:
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = self._whole[name][self._rows]
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._whole)
+
+    def __len__(self) -> int:
+        return len(self._whole)
 
 
 def join_ordinals(parts: Sequence[Ordinals]) -> Ordinals:

@@ -9,29 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gsdm_grid.functions import Decision
 from gsdm_grid.model import Column, PhysicalWindow, Ragged, StreamType
-from gsdm_grid.operators.arena import Arena, aligned
 from gsdm_grid.operators.base import Blocks, StreamOperator
 
 HOT_SHARE = 1.5  # times the mean, from which the fullest output is called hot
 HOT_SIGMAS = 4.0  # beyond what chance explains
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What becomes of the tuples of a block: the number of an output, negative for none; ``broadcast`` to all of them.
-
-    ``broadcast`` goes before ``outputs``; None where nothing is broadcast.
-    """
-
-    outputs: NDArray[Any]
-    broadcast: NDArray[np.bool_] | None = None
 
 
 Decide = Callable[[PhysicalWindow], Decision]
@@ -39,7 +27,7 @@ Decide = Callable[[PhysicalWindow], Decision]
 
 def scatter(
     outputs: NDArray[Any], broadcast: NDArray[np.bool_] | None, ways: int
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Tuple numbers, output by output, each in the order of the stream; and the ``ways + 1`` borders of the outputs.
 
     >>> rows, borders = scatter(np.array([1, 0, -1, 1]), np.array([False, False, True, False]), 2)
@@ -47,26 +35,29 @@ def scatter(
     ([1, 2, 0, 2, 3], [0, 2, 5])
     """
     codes = outputs.astype(np.uint8 if ways < 256 else np.uint16)  # which NumPy sorts by counting
-    nowhere = outputs < 0
-    if broadcast is not None:
-        nowhere |= broadcast
-    codes[nowhere] = ways
-    counts = np.bincount(codes, minlength=ways + 1)
-    routed = np.argsort(codes, kind="stable")[: len(codes) - counts[ways]]
-    to_all = np.empty(0, np.intp) if broadcast is None else np.flatnonzero(broadcast)
-    borders = np.zeros(ways + 1, np.int64)
-    np.cumsum(counts[:ways] + len(to_all), out=borders[1:])
-    if broadcast is None or not len(to_all):
-        return routed, borders
-    # A routed tuple moves back by the broadcast tuples of the outputs before its own, and by those before it.
-    places = np.arange(len(routed)) + np.repeat(np.arange(ways) * len(to_all), counts[:ways])
-    places += np.cumsum(broadcast, dtype=np.int64)[routed]
-    rows = np.empty(borders[-1], np.intp)
-    free = np.ones(len(rows), bool)
-    rows[places] = routed
-    free[places] = False
-    rows[free] = np.tile(to_all, ways)
-    return rows, borders
+    codes[outputs < 0] = ways  # sorted behind all outputs
+    if broadcast is None or not broadcast.any():
+        order = np.argsort(codes, kind="stable")
+        borders = np.searchsorted(codes.take(order), np.arange(ways + 1))
+        return order[: borders[ways]], borders
+    rows, copies = _repeated(np.flatnonzero(broadcast), len(codes), ways)
+    codes = codes.take(rows)
+    codes[copies] = np.arange(ways)
+    order = np.argsort(codes, kind="stable")
+    borders = np.searchsorted(codes.take(order), np.arange(ways + 1))
+    return rows.take(order[: borders[ways]]), borders
+
+
+def _repeated(chosen: NDArray[np.intp], count: int, times: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The numbers below ``count``, the chosen ones repeated; and where the copies of each are, a row of places each."""
+    first = chosen + np.arange(len(chosen)) * (times - 1)
+    total = count + len(chosen) * (times - 1)
+    before = np.diff(first + times, prepend=0, append=total)
+    rows = np.arange(total)
+    rows -= np.repeat(np.arange(len(chosen) + 1) * (times - 1), before)
+    copies = first[:, None] + np.arange(times)
+    rows[copies] = chosen[:, None]
+    return rows, copies
 
 
 class Splitter(StreamOperator):
@@ -77,7 +68,6 @@ class Splitter(StreamOperator):
         self._ways = ways
         self._decide = decide
         self._notes = dict(notes or {})
-        self._arena = Arena()
         self._tuples = self._broadcast = 0
         self._per_output = np.zeros(ways, np.int64)
 
@@ -91,7 +81,7 @@ class Splitter(StreamOperator):
         decision = self._decide(block)
         rows, borders = scatter(decision.outputs, decision.broadcast, self._ways)
         self._count(len(block), decision.broadcast, borders)
-        whole = block if _is_all(rows, len(block)) else self._gathered(block, rows)
+        whole = block if _is_all(rows, len(block)) else gathered(block, rows)
         return whole.cut(borders.tolist(), mark)
 
     def statistics(self) -> dict[str, Any]:
@@ -112,33 +102,25 @@ class Splitter(StreamOperator):
             **self._notes,
         }
 
-    def _count(self, tuples: int, broadcast: NDArray[np.bool_] | None, borders: NDArray[np.int64]) -> None:
+    def _count(self, tuples: int, broadcast: NDArray[np.bool_] | None, borders: NDArray[np.intp]) -> None:
         self._tuples += tuples
         self._broadcast += 0 if broadcast is None else int(np.count_nonzero(broadcast))
         self._per_output += np.diff(borders)
 
-    def _gathered(self, block: PhysicalWindow, rows: NDArray[np.intp]) -> PhysicalWindow:
-        """These tuples of a block, in this order, in memory that is used again."""
-        count = len(rows)
-        arrays = [column for column in block.columns.values() if not isinstance(column, Ragged)]
-        needed = sum(aligned(count * math.prod(array.shape[1:]) * array.itemsize) for array in arrays)
-        stretch = self._arena.take(needed + aligned(8 * count))
 
-        def taken(column: Column) -> Column:
-            if isinstance(column, Ragged):
-                return column.take(rows)
-            into = stretch.array((count, *column.shape[1:]), column.dtype)
-            return np.take(column, rows, axis=0, out=into, mode="clip")  # in range: and this mode does not buffer
-
-        made = {name: taken(column) for name, column in block.columns.items()}
-        ordinals = block.ordinals
-        places = stretch.array((count,), np.dtype(np.int64))
-        if isinstance(ordinals, range):
-            np.multiply(rows, ordinals.step, out=places)
-            places += ordinals.start
-        else:
-            np.take(ordinals, rows, out=places, mode="clip")
-        return PhysicalWindow(block.type, made, places)
+def gathered(block: PhysicalWindow, rows: NDArray[np.intp]) -> PhysicalWindow:
+    """These tuples of a block, in this order: a buffer for each column, of which the results are slices."""
+    made: dict[str, Column] = {
+        name: column.take(rows)
+        if isinstance(column, Ragged)
+        else column.take(rows, axis=0, mode="clip")  # in range they are; other modes check it again
+        for name, column in block.columns.items()
+    }
+    ordinals = block.ordinals
+    if not isinstance(ordinals, range):
+        return PhysicalWindow(block.type, made, ordinals.take(rows))
+    places = rows if ordinals.step == 1 else rows * ordinals.step
+    return PhysicalWindow(block.type, made, places + ordinals.start)
 
 
 def hot_output(per_output: NDArray[np.int64]) -> dict[str, Any] | None:
