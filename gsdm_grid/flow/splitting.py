@@ -52,7 +52,10 @@ def exptree(w: int, rfn: Route, bfn: Route = None) -> DataFlow:
 
 
 def maxtree(w: int, rfn: Route, bfn: Route = None, b: float = BROADCAST_SHARE, a: float = 1.0) -> DataFlow:
-    """The splitstream tree of the greatest throughput (equation 9) where a share ``b`` is broadcast; a = cc / (cp + ce)."""
+    """The splitstream tree of the greatest throughput (equation 9), if a share ``b`` is broadcast.
+
+    ``a`` is cc / (cp + ce), the cost of reading a tuple in proportion to that of processing and sending it.
+    """
     check_degree(w, "maxtree")
     return _tree(maxtree_fanouts(w, b, a), w, _functions(rfn, bfn, "maxtree"), f"maxtree({w})")
 
@@ -97,7 +100,7 @@ def parasplit(
         vertices.append(vertex)
         sites.append(site)
         split.append(vertex.streams)
-    outputs = []
+    outputs: list[str] = []
     for number in range(q):
         processor = _processor(tuple(one[number] for one in split), fun, params)
         vertices += processor.vertices

@@ -125,7 +125,9 @@ def _compile_vertex(
     except GsdmError as error:
         raise FlowError(f"vertex {vertex.id!r}", str(error)) from error
     if vertex.width != vertex.resolved.width(vertex.params):
-        reason = f"has {vertex.width} result streams where {vertex.resolved.width(vertex.params)} follow from its parameters"
+        reason = (
+            f"has {vertex.width} result streams where {vertex.resolved.width(vertex.params)} follow from its parameters"
+        )
         raise FlowError(f"vertex {vertex.id!r}", reason)
     order: Order = "ordinal"
     renumber = False
