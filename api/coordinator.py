@@ -36,6 +36,7 @@ from gsdm_grid.coordination.specification import KEPT, QuerySpecification, Stop,
 from gsdm_grid.errors import FlowError, InvalidTransition, ResourceError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.planning import Plan, compile_flow, placement_policy, resumption
+from gsdm_grid.planning.split_sites import scaled_sites
 from resource_manager.policy import AutoscalePolicy
 
 _log = logging.getLogger("gsdm.coordinator")
@@ -388,8 +389,7 @@ class Coordinator:
             if self._pending(name):
                 continue
             least, most = specification.autoscale
-            compute = frozenset(site.id for site in query.plan.sites if site.role == "compute")
-            yield Watched(name, AutoscalePolicy(least, most), compute, query.statistics())
+            yield Watched(name, AutoscalePolicy(least, most), scaled_sites(query.plan), query.statistics())
 
     def _autoscale(self, name: str, degree: int, reason: str) -> None:
         self.act(name, "scale", {"degree": degree, "reason": reason})

@@ -6,6 +6,7 @@ Only the logical graph lives here: functions, arcs and logical sites. Binding it
 
 from gsdm_grid.flow.drawing import arcs, label
 from gsdm_grid.flow.graph import FUNCTION, DataFlow, Role, Site, Vertex, function_reference, json_value, renamed
+from gsdm_grid.flow.pushdown import push_selections
 from gsdm_grid.flow.splitting import (
     autosplit,
     exptree,
@@ -55,6 +56,7 @@ __all__ = [
     "parasplit",
     "partition",
     "pipe",
+    "push_selections",
     "renamed",
     "splitstream",
     "splittree",

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gsdm_grid.errors import FlowError, GsdmError, SchemaError
-from gsdm_grid.flow import DataFlow, Vertex
+from gsdm_grid.flow import DataFlow, Vertex, push_selections
 from gsdm_grid.model import StreamType
 from gsdm_grid.planning.placement import THREADS, PlacementPolicy, place
 from gsdm_grid.planning.plan import Order, Plan, PlanOperator, PlanSite, PlanStream, StreamKind, StreamSpec
@@ -62,7 +62,7 @@ def compile_flow(
 ) -> Plan:
     """Compile a data flow into a plan, or say which vertex does not fit and why."""
     _check_streams(flow, inputs, outputs)
-    placed = place(flow, inputs, outputs, policy)
+    placed = place(push_selections(flow), inputs, outputs, policy)
     flow = placed.flow
     compiled: dict[str, _Compiled] = {}  # by result stream
     for vertex in sorted(flow.vertices, key=lambda v: flow.levels[v.id]):

@@ -74,8 +74,12 @@ def parasplit_prediction(
     channel_rate: float = float("inf"),
     operator_s: float = 0.0,
 ) -> Prediction:
-    """Φ = min(Φ_PR, p·Φ_PS, Φ_PQ), and what the channel carries at most (section 3.2)."""
+    """Φ = min(Φ_PR, p·Φ_PS, Φ_PQ), and what the channel carries at most (section 3.2).
+
+    Where routers are a tree, p is rounded up to what fills it.
+    """
     share = output_rate(shares, q)
+    p = math.prod(router_fanouts(p))
     sites = [
         *_routers(given, shares, p),
         SiteCost("window splitter", p, splitter_cost(given, shares, q) / p),
@@ -123,18 +127,15 @@ def predicted_efficiency(prediction: Prediction) -> float:
     return efficiency(*spent.values())
 
 
-def choose_p(
-    given: Coefficients, shares: StreamShares, q: int, desired_rate: float, heuristic: bool = True
-) -> tuple[int, str]:
-    """How many window splitters, and why: by equation 6 from a single-output splitter, or by equation 3 in full.
+def heuristic_p(given: Coefficients, shares: StreamShares, q: int, desired_rate: float) -> int:
+    """How many window splitters by equation 6, which knows only the rate of a splitter with a single output.
 
-    A measured lower bound of ``shares.o`` makes p smaller (the paper's future work); b of 0 in ``shares`` stays 0.
+    A measured lower bound of ``shares.o`` makes it smaller: the paper leaves that to future work.
     """
-    if heuristic:
-        single = 1 / fsplit_cost(given, StreamShares(n=shares.n), 1)
-        p = window_splitters(q, desired_rate, single, shares.b, shares.o)
-        omitted = f", o ≥ {shares.o:.3g}" if shares.o else ""
-        return p, f"equation 6: Φ_D = {desired_rate:.3g}, Φ_PS = {single:.3g} tuples/s, b = {shares.b:.3g}{omitted}"
-    cost = splitter_cost(given, shares, q)
-    p = max(1, math.ceil(round(desired_rate * cost, 9)))
-    return p, f"equation 3: Φ_D = {desired_rate:.3g} tuples/s, C_PS = {cost:.3g} s per tuple"
+    single = 1 / fsplit_cost(given, StreamShares(n=shares.n), 1)
+    return window_splitters(q, desired_rate, single, shares.b, shares.o)
+
+
+def cost_model_p(given: Coefficients, shares: StreamShares, q: int, desired_rate: float) -> int:
+    """How many window splitters by equation 3 in full: p ≥ Φ_D · C_PS."""
+    return max(1, math.ceil(round(desired_rate * splitter_cost(given, shares, q), 9)))

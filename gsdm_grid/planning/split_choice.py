@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gsdm_grid.flow.split_shapes import autosplit_choice, exptree_fanouts, maxtree_fanouts
-from gsdm_grid.planning.parasplit_cost import choose_p, parasplit_prediction, predicted_efficiency
+from gsdm_grid.planning.parasplit_cost import cost_model_p, heuristic_p, parasplit_prediction, predicted_efficiency
 from gsdm_grid.planning.split_cost import (
     Coefficients,
     Prediction,
@@ -65,8 +65,8 @@ def choose_split(
 ) -> SplitChoice:
     """Predict all plans of a splitstream into ``w`` and choose among them.
 
-    Without a desired rate, parasplit gets as many splitters as its router can feed. ``channel_rate`` is what a channel
-    carries at most, in tuples per second.
+    ``channel_rate`` is what a channel carries at most, in tuples per second. Without a desired rate, parasplit gets as
+    many splitters as its router or the channel can feed, but not more than outputs.
     """
     trees = [
         fsplit_prediction(given, shares, w),
@@ -78,17 +78,25 @@ def choose_split(
     }
     taken = autosplit_choice(has_bfn)
     made["autosplit"] = replace(made[taken], plan="autosplit", shape={**made[taken].shape, "is": taken})
-    wanted = desired_rate or min(1 / (given.router / shares.n) if given.router else channel_rate, channel_rate)
-    if p is None:
-        fastest = max(one.rate for one in made.values())
-        p, why = choose_p(given, shares, w, wanted if wanted != float("inf") else fastest)
-        p = min(p, w)  # the paper's p = q is already too many
-    else:
-        why = "as given"
+    p, why = (p, "as given") if p is not None else _splitters(given, shares, w, desired_rate, channel_rate)
     made["parasplit"] = parasplit_prediction(given, shares, p, w, _limit(channel_rate))
     predictions = tuple(made[plan] for plan in PLANS)
     chosen, reason = _chosen([one for one in predictions if one.plan != "autosplit"], desired_rate)
     return SplitChoice(predictions, chosen, reason, why)
+
+
+def _splitters(
+    given: Coefficients, shares: StreamShares, w: int, desired_rate: float | None, channel_rate: float
+) -> tuple[int, str]:
+    """p by the cost model, and what the heuristic would have said."""
+    router_rate = shares.n / given.router if given.router else float("inf")
+    rate = desired_rate or min(router_rate, _limit(channel_rate))
+    if rate == float("inf"):
+        return w, "as many as outputs, because neither a rate is desired nor the router's cost known"
+    p, heuristic = cost_model_p(given, shares, w, rate), heuristic_p(given, shares, w, rate)
+    omitted = f", o ≥ {shares.o:.3g}" if shares.o else ""
+    why = f"equation 3 for {rate:.3g} tuples/s, b ≤ {shares.b:.3g}{omitted}; equation 6 would say {heuristic}"
+    return (p, why) if p <= w else (w, f"{why}; {p} would be needed, more than there are outputs")
 
 
 def _limit(channel_rate: float) -> float:

@@ -1,7 +1,7 @@
 """Which plan of a splitstream is taken, and the reason that is given."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsdm_grid.planning.split_choice import PLANS, choose_split
@@ -37,7 +37,8 @@ def test_the_cheapest_plan_that_is_fast_enough_is_taken():
     assert "too slow: fsplit" in faster.reason
     fastest = choose_split(HERE, SHARES, 64, has_bfn=True, desired_rate=1e8)
     assert fastest.chosen.plan == "parasplit"
-    assert fastest.chosen.shape["p"] == 4
+    assert fastest.chosen.shape["p"] == 6
+    assert "equation 6 would say 4" in fastest.p_reason  # it does not know what an output costs
 
 
 def test_a_rate_that_nothing_reaches_is_said_to_be_out_of_reach():
@@ -58,6 +59,7 @@ def test_the_channel_limits_every_plan():
     assert choice.chosen.bottleneck == "channel"
 
 
+@settings(deadline=None)
 @given(st.integers(1, 300), st.floats(0, 0.6), st.floats(0, 0.4), st.floats(1, 1e6), st.none() | st.floats(1, 1e9))
 def test_what_is_chosen_is_never_slower_than_it_must_be(w, b, o, n, desired):
     choice = choose_split(HERE, StreamShares(b, o, n), w, has_bfn=b > 0, desired_rate=desired)

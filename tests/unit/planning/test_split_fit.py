@@ -1,16 +1,14 @@
 """Coefficients of the cost models are found again from what sites spent."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsdm_grid.errors import QueryError
 from gsdm_grid.planning.split_cost import Coefficients
 from gsdm_grid.planning.split_fit import Observed, explained_s, fit, median_error
 
-KNOWN = Coefficients(
-    cc=5e-9, cp=2e-8, ce=1e-9, crW=2e-5, ceW=1e-5, cr=1e-9, cm=2e-8, cmW=3e-5, cpoll=1e-6, router=5e-5
-)
+KNOWN = Coefficients(cc=5e-9, cp=2e-8, ce=1e-9, crW=2e-5, ceW=1e-5, cr=1e-9, cm=2e-8, cmW=3e-5, cpoll=1e-6, router=5e-5)
 
 
 def splitter(given, w, b, n, tuples=1_000_000):
@@ -40,6 +38,7 @@ def test_the_coefficients_that_made_the_costs_are_found_again():
     assert median_error(found, observed) < 1e-3
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.9, 1.1), min_size=len(SETTINGS), max_size=len(SETTINGS)))
 def test_noise_of_a_tenth_leaves_an_error_of_about_a_tenth(noise):
     observed = [splitter(KNOWN, *setting) for setting in SETTINGS]
