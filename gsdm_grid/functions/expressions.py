@@ -115,7 +115,8 @@ class Expression:
         try:
             self._tree = ast.parse(text.strip(), mode="eval").body
         except SyntaxError as error:
-            raise FlowError(f"{place} {text!r}", f"{error.msg} (at character {error.offset})") from None
+            where = f"at character {error.offset}" if error.offset else "at its end"
+            raise FlowError(f"{place} {text!r}", f"{error.msg} ({where})") from None
         except (ValueError, RecursionError, MemoryError) as error:
             raise FlowError(place, f"cannot be parsed: {error or type(error).__name__}") from None
 

@@ -155,22 +155,6 @@ class PhysicalWindow:
         }
         return PhysicalWindow(self.type, taken, None if places is None else _ordinals_at(places, rows))
 
-    def cut(self, bounds: Sequence[int], mark: int = NO_MARK) -> list[PhysicalWindow]:
-        """Views of the windows between each two neighbouring bounds, with their ordinals, all with the same mark.
-
-        Columns are cut when they are asked for: a block may be cut into hundreds, of which nobody sees every column.
-        """
-        places = self._ordinals
-        empty = PhysicalWindow.empty(self.type, mark)
-        return [
-            PhysicalWindow._of_frozen(
-                self.type, _Cut(self.columns, slice(start, stop)), None if places is None else places[start:stop], mark
-            )
-            if start < stop
-            else empty
-            for start, stop in pairwise(bounds)
-        ]
-
     def dense_parts(self) -> list[PhysicalWindow]:
         """Views of consecutive windows whose vectors are equally long, each column hence an array (or text).
 
@@ -282,6 +266,22 @@ class PhysicalWindow:
 
     def __repr__(self) -> str:
         return f"<{len(self)} × {self.type.name}, {self.nbytes} bytes, mark {self.mark}>"
+
+
+def cut_at(block: PhysicalWindow, bounds: Sequence[int], mark: int = NO_MARK) -> list[PhysicalWindow]:
+    """Views of the windows between each two neighbouring bounds, with their ordinals, all with the same mark.
+
+    Columns are cut when they are asked for: a block may be cut into hundreds, of which nobody sees every column.
+    """
+    places, empty = block._ordinals, PhysicalWindow.empty(block.type, mark)
+    return [
+        PhysicalWindow._of_frozen(
+            block.type, _Cut(block.columns, slice(start, stop)), None if places is None else places[start:stop], mark
+        )
+        if start < stop
+        else empty
+        for start, stop in pairwise(bounds)
+    ]
 
 
 class _Cut(Mapping[str, Column]):

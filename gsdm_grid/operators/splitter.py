@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsdm_grid.functions import Decision
-from gsdm_grid.model import Column, PhysicalWindow, Ragged, StreamType
+from gsdm_grid.model import Column, PhysicalWindow, Ragged, StreamType, cut_at
 from gsdm_grid.operators.base import Blocks, StreamOperator
 
 HOT_SHARE = 1.5  # times the mean, from which the fullest output is called hot
@@ -82,7 +82,7 @@ class Splitter(StreamOperator):
         rows, borders = scatter(decision.outputs, decision.broadcast, self._ways)
         self._count(len(block), decision.broadcast, borders)
         whole = block if _is_all(rows, len(block)) else gathered(block, rows)
-        return whole.cut(borders.tolist(), mark)
+        return cut_at(whole, borders.tolist(), mark)
 
     def statistics(self) -> dict[str, Any]:
         """Tuples in all, by what became of them (with the shares o, r and b), and by output; the hot output if any."""
