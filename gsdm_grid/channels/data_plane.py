@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket as sockets
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from gsdm_grid.channels.channel import (
 )
 from gsdm_grid.channels.keys import InstallationKey
 from gsdm_grid.errors import ChannelError
-from gsdm_grid.model import StreamType, wire
+from gsdm_grid.model import Array, StreamType, wire
 
 _planes: weakref.WeakValueDictionary[str, DataPlane] = weakref.WeakValueDictionary()
 
@@ -110,6 +110,14 @@ class DataPlane:
     def is_neighbour(self, endpoint: str) -> bool:
         """See `Carrier`."""
         return endpoint in _planes
+
+    def place_of(self, arrays: Sequence[Array]) -> tuple[str, list[tuple[int, int]]] | None:
+        """See `Carrier`."""
+        for name, mapping in self._mappings.items():
+            places = mapping.places(arrays)
+            if places is not None:
+                return name, places
+        return None
 
     def post(self, endpoint: str, message: Message) -> None:
         """See `Carrier`."""

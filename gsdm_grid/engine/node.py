@@ -463,7 +463,11 @@ class WorkingNode:
             if isinstance(side, ChannelStream) and side.inlet is not None:
                 told["streams"][name]["duplicates"] = side.inlet.duplicates
             if isinstance(side, ChannelOutput):
-                told["streams"][name] |= {"shared": side.outlet.sent_shared, "sent_again": side.outlet.sent_again}
+                told["streams"][name] |= {
+                    "shared": side.outlet.sent_shared,
+                    "passed_on": side.outlet.sent_on,
+                    "sent_again": side.outlet.sent_again,
+                }
         told["refused_messages"] = self.plane.refused
         return told
 

@@ -83,7 +83,7 @@ def test_a_skewed_split_neither_stops_nor_fills_the_memory(plan, small_grid):
 
         def stands_still():
             held.append(read)
-            return len(held) > 30 and len(set(held[-30:])) == 1
+            return read > 0 and len(held) > 30 and len(set(held[-30:])) == 1
 
         wait_until(stands_still)  # nobody reads the result
         assert 0 < read < 40_000
