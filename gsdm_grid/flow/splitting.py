@@ -83,35 +83,46 @@ def parasplit(
     fun: Fun | None = None,
     params: Params = None,
     routers: Sequence[int] = (),
+    sites: int | None = None,
 ) -> DataFlow:
     """A window router, ``p`` window splitters and ``q`` query processors, which merge what the splitters send them.
 
     ``fun`` is the function of the query processors, on the site of their merge. ``routers`` are the fanouts of a tree
-    of routers, from its root, if one router is not enough: their product must be ``p``.
+    of routers, from its root, if one router is not enough: their product must be ``p``. The processors have a site
+    each, or share ``sites`` of them.
     """
     check_degree(p, "parasplit")
     check_degree(q, "parasplit")
     check_size(p + q * (1 if fun is None else 2), f"parasplit({p}, {q})")
     functions = _functions(rfn, bfn, "parasplit")
-    vertices, sites, streams = _routers(p, routers or (p,))
+    vertices, placed, streams = _routers(p, routers or (p,))
     split = []
     for stream in streams:
         vertex, site = _splitter(q, functions, stream)
         vertices.append(vertex)
-        sites.append(site)
+        placed.append(site)
         split.append(vertex.streams)
     outputs: list[str] = []
+    shared = _compute_sites(q, sites, "parasplit")
     for number in range(q):
-        processor = _processor(tuple(one[number] for one in split), fun, params)
-        vertices += processor.vertices
-        sites += processor.sites
-        outputs += processor.outputs
-    return renamed(DataFlow(1, tuple(outputs), tuple(vertices), tuple(sites), f"parasplit({p}, {q})"))
+        inner, output = _processor(tuple(one[number] for one in split), fun, params, shared[number % len(shared)].id)
+        vertices += inner
+        outputs.append(output)
+    return renamed(DataFlow(1, tuple(outputs), tuple(vertices), (*placed, *shared), f"parasplit({p}, {q})"))
 
 
-def mapstream(fun: Fun, params: Params = None, w: int = 2) -> DataFlow:
-    """The same function on each of ``w`` streams; ``"#"`` in the parameters is the number of the stream."""
-    return replace(parallel(w, fun, params), template=f"mapstream({w})")
+def mapstream(fun: Fun, params: Params = None, w: int = 2, sites: int | None = None) -> DataFlow:
+    """The same function on each of ``w`` streams; ``"#"`` in the parameters is the number of the stream.
+
+    Each has a site (or sites) of its own, or they share ``sites`` of them.
+    """
+    flow = replace(parallel(w, fun, params), template=f"mapstream({w})")
+    if sites is None:
+        return flow
+    shared = _compute_sites(w, sites, "mapstream")
+    branch = {site.id: shared[number * w // len(flow.sites) % len(shared)].id for number, site in enumerate(flow.sites)}
+    vertices = tuple(replace(vertex, site=branch[vertex.site]) for vertex in flow.vertices)
+    return renamed(replace(flow, vertices=vertices, sites=tuple(shared)))
 
 
 def mergestream(w: int, kind: str = "ordered", **params: Any) -> DataFlow:
@@ -135,8 +146,8 @@ MERGES: Mapping[str, str] = {
 }
 
 
-def _parasplit_plan(w: int, rfn: Route, bfn: Route = None, p: int = 2, routers: Sequence[int] = ()) -> DataFlow:
-    return parasplit(p, w, rfn, bfn, routers=routers)
+def _parasplit_plan(w: int, rfn: Route, bfn: Route = None, p: int = 2, **options: Any) -> DataFlow:
+    return parasplit(p, w, rfn, bfn, **options)
 
 
 PLANS: Mapping[str, Callable[..., DataFlow]] = {
@@ -227,17 +238,22 @@ def _routers(p: int, fanouts: Sequence[int]) -> tuple[list[Vertex], list[Site], 
     return vertices, sites, streams
 
 
-def _processor(streams: tuple[str, ...], fun: Fun | None, params: Params) -> DataFlow:
-    """A query processor: the merge of what the splitters send it, and the function, on one site."""
-    site = Site(fresh_id("compute"), "compute")
-    merge = Vertex(fresh_id("S-Merge"), function_reference("S-Merge"), {"timeout": None}, streams, site.id)
+def _compute_sites(processors: int, sites: int | None, place: str) -> list[Site]:
+    if sites is not None:
+        check_degree(sites, f"{place}, sites")
+    return [Site(fresh_id("compute"), "compute") for _ in range(min(sites or processors, processors))]
+
+
+def _processor(streams: tuple[str, ...], fun: Fun | None, params: Params, site: str) -> tuple[list[Vertex], str]:
+    """A query processor: the merge of what the splitters send it, and the function; and its result stream."""
+    merge = Vertex(fresh_id("S-Merge"), function_reference("S-Merge"), {"timeout": None}, streams, site)
     if fun is None:
-        return DataFlow(len(streams), (merge.id,), (merge,), (site,))
+        return [merge], merge.id
     query = expanded(fun, params, 1, "parasplit, fun")
     if query.arity != 1 or query.width != 1:
         raise FlowError("parasplit, fun", f"needs arity 1 and width 1, has {query.arity} and {query.width}")
-    inner = tuple(
-        replace(v, inputs=tuple(s if isinstance(s, str) else merge.id for s in v.inputs), site=site.id)
+    inner = [
+        replace(v, inputs=tuple(s if isinstance(s, str) else merge.id for s in v.inputs), site=site)
         for v in query.vertices
-    )
-    return DataFlow(len(streams), query.outputs, (merge, *inner), (site,))
+    ]
+    return [merge, *inner], query.outputs[0]
