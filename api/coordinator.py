@@ -38,6 +38,7 @@ from gsdm_grid.errors import FlowError, GsdmError, InvalidTransition, NodeLost, 
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.functions import functions
 from gsdm_grid.planning import Demands, Plan, check_sites, compile_flow, pinned_names, placement_policy, resumption
+from gsdm_grid.planning.split_sites import scaled_sites
 from resource_manager.policy import AutoscalePolicy
 from resource_manager.pools import named_pools
 
@@ -403,8 +404,7 @@ class Coordinator:
             if self._pending(name):
                 continue
             least, most = specification.autoscale
-            compute = frozenset(site.id for site in query.plan.sites if site.role == "compute")
-            yield Watched(name, AutoscalePolicy(least, most), compute, query.statistics())
+            yield Watched(name, AutoscalePolicy(least, most), scaled_sites(query.plan), query.statistics())
 
     def _autoscale(self, name: str, degree: int, reason: str) -> None:
         self.act(name, "scale", {"degree": degree, "reason": reason})

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -81,6 +81,9 @@ class Carrier(Protocol):
     def is_neighbour(self, endpoint: str) -> bool:
         """Whether the endpoint is in this process, so that blocks can be handed over as they are."""
 
+    def place_of(self, arrays: Sequence[Array]) -> tuple[str, list[tuple[int, int]]] | None:
+        """Name of the ring of another process that all the arrays lie in, and where; None if there is none."""
+
     def post(self, endpoint: str, message: Message) -> None:
         """Send to the working node at an endpoint. Never blocks."""
 
@@ -101,11 +104,13 @@ class Outlet:
         self.released = 0
         self.sent_again = 0
         self.sent_shared = 0
+        self.sent_on = 0
         self._carrier = carrier
         self._limits = limits
         self._ring_bytes = ring_bytes
         self._ring: Ring | None = None
         self._in_ring: deque[int] = deque()  # numbers of the items whose payload is in the ring
+        self._passed_on: dict[int, PhysicalWindow] = {}  # items whose payload stays in the ring that they came in
         self.consumed = 0
         self._sizes: deque[int] = deque()
         self._in_flight_bytes = 0
@@ -153,7 +158,9 @@ class Outlet:
             return
         self._heard_s = time.monotonic()
         if message.kind == REFUSE:
-            self._leave_ring()
+            if message.numbers[0] not in self._passed_on:
+                self._leave_ring()
+            self._keep_copies()
             self._send_from(message.numbers[0])
             return
         expected, consumed, released, freed = message.numbers
@@ -167,6 +174,8 @@ class Outlet:
             self._in_ring.popleft()
             if self._ring is not None:
                 self._ring.free(1)
+        for number in [number for number in self._passed_on if number < min(self.released, freed)]:
+            del self._passed_on[number]
         if expected >= 0:
             self._send_from(expected)
 
@@ -182,6 +191,14 @@ class Outlet:
             return Message(DATA, self.stream, self.epoch, (self.next,), item)
         header, arrays = wire.describe(item)
         if self._ring_bytes and item.nbytes >= INLINE_BYTES:
+            found = self._carrier.place_of(arrays)
+            if found is not None:  # it goes on as it came: the consumer may view it where it lies
+                self._passed_on[self.next] = item
+                self.sent_shared += 1
+                self.sent_on += 1
+                return Message(
+                    SHARED, self.stream, self.epoch, (self.next,), None, header, (), found[0], tuple(found[1])
+                )
             if self._ring is None:
                 self._ring = Ring(self._ring_bytes)
             places = self._ring.write(arrays)
@@ -203,8 +220,18 @@ class Outlet:
         """The consumer cannot see our shared memory: what it holds goes into messages, and so does all that follows."""
         self._ring_bytes = 0
         for at, (number, message) in enumerate(self._kept):
-            if message.kind == SHARED and self._ring is not None:
+            if message.kind == SHARED and self._ring is not None and number not in self._passed_on:
                 arrays = tuple(self._ring.read(message.places))
+                self._kept[at] = (
+                    number,
+                    Message(DATA, self.stream, self.epoch, (number,), None, message.header, arrays),
+                )
+
+    def _keep_copies(self) -> None:
+        """The consumer cannot see a ring that items came in, whose owner may be gone: they go into messages."""
+        for at, (number, message) in enumerate(self._kept):
+            if number in self._passed_on and message.kind == SHARED:
+                arrays = tuple(wire.describe(self._passed_on[number])[1])
                 self._kept[at] = (
                     number,
                     Message(DATA, self.stream, self.epoch, (number,), None, message.header, arrays),

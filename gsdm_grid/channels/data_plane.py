@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket as sockets
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from gsdm_grid.channels.channel import (
 )
 from gsdm_grid.channels.keys import InstallationKey
 from gsdm_grid.errors import ChannelError
-from gsdm_grid.model import StreamType, wire
+from gsdm_grid.model import Array, StreamType, wire
 
 _planes: weakref.WeakValueDictionary[str, DataPlane] = weakref.WeakValueDictionary()
 
@@ -56,6 +56,7 @@ class DataPlane:
         port = self._server.bind_to_random_port(f"tcp://{address}")
         self.endpoint = f"tcp://{address}:{port}"
         self.inbox: deque[tuple[Message, Any]] = deque()
+        self._signalled = False
         self.refused = 0
         self._clients: dict[str, Any] = {}
         self._inlets: dict[str, Inlet] = {}
@@ -91,6 +92,7 @@ class DataPlane:
         ``ready`` holds the sockets that have something; None: ask them all.
         """
         count = 0
+        self._signalled = False  # before looking: what is handed over from now on signals again
         while self.inbox and count < budget:
             message, peer = self.inbox.popleft()
             self._dispatch(message, peer)
@@ -111,22 +113,35 @@ class DataPlane:
         """See `Carrier`."""
         return endpoint in _planes
 
+    def place_of(self, arrays: Sequence[Array]) -> tuple[str, list[tuple[int, int]]] | None:
+        """See `Carrier`."""
+        for name, mapping in self._mappings.items():
+            places = mapping.places(arrays)
+            if places is not None:
+                return name, places
+        return None
+
     def post(self, endpoint: str, message: Message) -> None:
         """See `Carrier`."""
         neighbour = _planes.get(endpoint)
         if neighbour is not None:
-            neighbour.inbox.append((message, self))
-            neighbour._wake()
+            neighbour.hand_over(message, self)
         else:
             self._transmit(self._client(endpoint), message, None)
 
     def reply(self, peer: Any, message: Message) -> None:
         """See `Carrier`."""
         if isinstance(peer, DataPlane):
-            peer.inbox.append((message, self))
-            peer._wake()
+            peer.hand_over(message, self)
         else:
             self._transmit(self._server, message, peer)
+
+    def hand_over(self, message: Message, sender: DataPlane) -> None:
+        """Take a message from a plane of the same process, in its thread. Many messages need one wake-up."""
+        self.inbox.append((message, sender))
+        if not self._signalled:
+            self._signalled = True
+            self._wake()
 
     def close(self) -> None:
         """Close all sockets and remove shared memory; what is under way is dropped."""

@@ -3,6 +3,7 @@
 A producer has one `Ring` per channel, a file in the machine's shared memory. Regions are taken and given back in the
 order of the stream, so a ring it is; it wraps as early as it can, so that the bytes in use stay in the caches.
 A consumer maps the file and views the columns in place (`Mapping`); it tells when the last view of a block has died.
+So whoever hands a block on as it came need not copy it: the next one can view the same place (`Mapping.places`).
 Files are named after the process that made them, so what a crashed process left is found and removed (`sweep`).
 """
 
@@ -119,6 +120,20 @@ class Mapping:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             raise ChannelError(f"shared memory ring {name!r} cannot be opened: {error}") from error
+        self._begin = _address(np.frombuffer(self._map, np.uint8))
+
+    def places(self, arrays: Sequence[Array]) -> list[tuple[int, int]] | None:
+        """(offset, bytes) of arrays that all lie in this ring, each in one piece; None if they do not.
+
+        They stay there for as long as somebody keeps them.
+        """
+        made = []
+        for array in arrays:
+            at = _address(array) - self._begin
+            if at < 0 or at + array.nbytes > len(self._map) or not array.flags.c_contiguous or not array.nbytes:
+                return None
+            made.append((at, array.nbytes))
+        return made
 
     def view(self, places: Sequence[Sequence[int]], died: Callable[[], None]) -> list[Any]:
         """Buffers at these places; ``died`` is called once nothing refers to any of them any more."""
@@ -152,6 +167,11 @@ def _start_ticks(pid: int) -> int:
     except OSError:
         return 0
     return int(text.rpartition(")")[2].split()[19])
+
+
+def _address(array: Array) -> int:
+    begin: int = array.__array_interface__["data"][0]
+    return begin
 
 
 def _aligned(size: int) -> int:

@@ -90,7 +90,7 @@ def graph(
     if kept is not None:
         print_json(kept) if as_json else typer.echo(kept)
         return
-    flow = _flow_of(_parsed(_text_of(spec)))
+    flow = _flow_of(document_of(spec))
     drawings = {Drawing.text: flow.to_text, Drawing.dot: flow.to_dot, Drawing.mermaid: flow.to_mermaid}
     if as_json:
         print_json(flow.to_json())
@@ -126,6 +126,11 @@ def _flow_of(spec: Any) -> DataFlow:
     if isinstance(spec, Mapping) and "inputs" in spec:
         return parse(spec, _not_here).flow
     return build(spec)
+
+
+def document_of(spec: str) -> Any:
+    """What a file, standard input or the argument itself says, in JSON or YAML."""
+    return _parsed(_text_of(spec))
 
 
 def _not_here(kind: str, name: str) -> Mapping[str, Any]:

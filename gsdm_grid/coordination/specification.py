@@ -125,8 +125,14 @@ def with_degree(document: Mapping[str, Any], degree: int) -> dict[str, Any]:
 
 
 def _with_degree(flow: Any, degree: int) -> dict[str, Any]:
-    places = {"PCC": ("n", 0), "parallelize": ("n", 3)}
+    """The degree of parasplit is the number of its window splitters, also where it is a stage of a pipe."""
+    places = {"PCC": ("n", 0), "parallelize": ("n", 3), "parasplit": ("p", 0)}
     template = flow.get("template") if isinstance(flow, Mapping) else None
+    if template == "pipe":
+        stages = list(flow.get("args", []))
+        for number, stage in enumerate(stages):
+            if isinstance(stage, Mapping) and stage.get("template") == "parasplit":
+                return {**flow, "args": [*stages[:number], _with_degree(stage, degree), *stages[number + 1 :]]}
     if template not in places:
         got = f"template {template!r}" if template else "a plain function or graph"
         raise FlowError("flow", f"has no degree of parallelism: it is {got}, not {' or '.join(places)}")

@@ -9,8 +9,21 @@ from gsdm_grid.engine.execute import Execute, load, user_call
 from gsdm_grid.errors import FunctionError
 from gsdm_grid.functions import StreamFunction, functions, resolve
 from gsdm_grid.functions.library.combining import combine_function
+from gsdm_grid.functions.library.splitting import split_routing
 from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType
-from gsdm_grid.operators import OSJoin, SlidingOverlap, SMerge, StreamOperator, TimeOverlap
+from gsdm_grid.operators import (
+    KeyAggregate,
+    KeyJoin,
+    OSJoin,
+    SlidingOverlap,
+    SMerge,
+    Splitter,
+    StreamOperator,
+    TimeOverlap,
+    Union,
+    WindowRouter,
+)
+from gsdm_grid.operators.keyed_merge import added_up
 from gsdm_grid.planning import PlanOperator
 
 
@@ -85,9 +98,45 @@ def _time_overlap(planned: PlanOperator, inputs: Sequence[StreamType]) -> Stream
     return TimeOverlap(inputs[0], p["n"], p["i"], p["span"], p["chunk"])
 
 
+def _union(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:  # noqa: ARG001
+    return Union()
+
+
+def _key_join(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:
+    p = planned.params
+    how = p["how"] or {}
+    combine = None if p["combine"] is None else combine_function(p["combine"])
+    if combine is not None:
+        load(planned.id, combine)
+
+    def combined(parts: list[PhysicalWindow]) -> PhysicalWindow:
+        return added_up(parts, how) if combine is None else _combined(planned, combine, parts)
+
+    return KeyJoin(len(inputs), planned.output_type, p["key"], combined, planned.order, p["within"])
+
+
+def _key_aggregate(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:
+    p = planned.params
+    return KeyAggregate(len(inputs), planned.output_type, p["key"], p["how"], planned.order)
+
+
+def _split(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:
+    routing = split_routing(inputs[0], planned.params, planned.id)
+    return Splitter(inputs[0], planned.params["w"], routing, {"per_tuple": routing.slow} if routing.slow else None)
+
+
+def _route(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:
+    return WindowRouter(inputs[0], planned.params["w"], planned.params["below"])
+
+
 _BUILTIN: Mapping[str, Callable[[PlanOperator, Sequence[StreamType]], StreamOperator]] = {
     "S-Merge": _s_merge,
     "OS-Join": _os_join,
     "overlap_part": _sliding_overlap,
     "time_overlap_part": _time_overlap,
+    "union": _union,
+    "key_join": _key_join,
+    "key_aggregate": _key_aggregate,
+    "split": _split,
+    "route": _route,
 }

@@ -7,8 +7,9 @@ waits in between. One thread owns a node and everything in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import cloudpickle
@@ -29,7 +30,7 @@ from gsdm_grid.engine.streams import (
     SourceStream,
 )
 from gsdm_grid.errors import InternalError, QueryError
-from gsdm_grid.model import Clock, PhysicalWindow, SystemClock
+from gsdm_grid.model import NO_MARK, Clock, PhysicalWindow, SystemClock
 from gsdm_grid.operators import Blocks, StreamOperator
 from gsdm_grid.planning import PlanOperator, PlanStream
 
@@ -61,6 +62,14 @@ class ActiveOperator:
     done: bool = True
     ended: bool = False
     numbered: int = 0
+
+    @cached_property
+    def by_number(self) -> list[list[OutputStream]]:
+        """Outputs by the result stream that they carry, for an operator with several; else empty."""
+        made: list[list[OutputStream]] = [[] for _ in range(max(self.planned.carries, default=-1) + 1)]
+        for number, output in zip(self.planned.carries, self.outputs, strict=False):
+            made[number].append(output)
+        return made
 
     def begin(self) -> None:
         """A run begins: inputs that ended for good stay ended."""
@@ -389,16 +398,25 @@ class WorkingNode:
         return came
 
     def _emit(self, operator: ActiveOperator, blocks: Blocks) -> None:
+        if operator.by_number:
+            for block, outputs in zip(blocks, operator.by_number, strict=False):
+                if len(block) or block.mark > NO_MARK:
+                    self._put(operator, block, outputs)
+            return
         for block in blocks:
             out: PhysicalWindow = block
             if operator.planned.renumber:
                 end = operator.numbered + len(block)
                 out = block.stamped(ordinals=range(operator.numbered, end), mark=end - 1)
                 operator.numbered = end
-            operator.statistics.windows_out += len(out)
-            operator.statistics.bytes_out += out.nbytes
-            for output in operator.outputs:
-                output.put(out)
+            self._put(operator, out, operator.outputs)
+
+    @staticmethod
+    def _put(operator: ActiveOperator, block: PhysicalWindow, outputs: Sequence[OutputStream]) -> None:
+        operator.statistics.windows_out += len(block)
+        operator.statistics.bytes_out += block.nbytes
+        for output in outputs:
+            output.put(block)
 
     def _settle(self, idle: bool) -> None:
         """Acknowledge what has been dealt with (see `ChannelStream.settle`)."""
@@ -445,7 +463,11 @@ class WorkingNode:
             if isinstance(side, ChannelStream) and side.inlet is not None:
                 told["streams"][name]["duplicates"] = side.inlet.duplicates
             if isinstance(side, ChannelOutput):
-                told["streams"][name] |= {"shared": side.outlet.sent_shared, "sent_again": side.outlet.sent_again}
+                told["streams"][name] |= {
+                    "shared": side.outlet.sent_shared,
+                    "passed_on": side.outlet.sent_on,
+                    "sent_again": side.outlet.sent_again,
+                }
         told["refused_messages"] = self.plane.refused
         return told
 

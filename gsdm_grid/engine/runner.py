@@ -21,6 +21,7 @@ import zmq
 from gsdm_grid.channels import InterfaceContext, StreamInterface, shared_memory
 from gsdm_grid.channels.data_plane import DataPlane, local_address, machine_id
 from gsdm_grid.channels.keys import InstallationKey
+from gsdm_grid.engine.memory import keep_freed_memory
 from gsdm_grid.engine.node import WorkingNode
 from gsdm_grid.engine.staging import stage
 from gsdm_grid.errors import GsdmError, InternalError
@@ -106,6 +107,7 @@ class Runner:
     def __init__(self, bootstrap: Bootstrap, live: Mapping[str, StreamInterface]) -> None:
         self._bootstrap = bootstrap
         shared_memory.sweep()
+        keep_freed_memory()
         self._context = zmq.Context()
         self._waker = Waker()
         address = local_address(bootstrap.control.removeprefix("tcp://").rpartition(":")[0])

@@ -6,6 +6,18 @@ Only the logical graph lives here: functions, arcs and logical sites. Binding it
 
 from gsdm_grid.flow.drawing import arcs, label
 from gsdm_grid.flow.graph import FUNCTION, DataFlow, Role, Site, Vertex, function_reference, json_value, renamed
+from gsdm_grid.flow.pushdown import push_selections
+from gsdm_grid.flow.splitting import (
+    autosplit,
+    exptree,
+    fsplit,
+    mapstream,
+    maxtree,
+    mergestream,
+    parasplit,
+    splitstream,
+    splittree,
+)
 from gsdm_grid.flow.templates import (
     PCC,
     TEMPLATES,
@@ -27,15 +39,25 @@ __all__ = [
     "Site",
     "Vertex",
     "arcs",
+    "autosplit",
     "build",
     "central",
+    "exptree",
+    "fsplit",
     "function_reference",
     "json_value",
     "label",
     "lpipe",
+    "mapstream",
+    "maxtree",
+    "mergestream",
     "parallel",
     "parallelize",
+    "parasplit",
     "partition",
     "pipe",
+    "push_selections",
     "renamed",
+    "splitstream",
+    "splittree",
 ]

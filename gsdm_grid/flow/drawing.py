@@ -29,7 +29,7 @@ def to_text(flow: DataFlow) -> str:
     for site in flow.sites:
         for vertex in (v for v in flow.vertices if v.site == site.id):
             sources = ", ".join(f"in[{s}]" if isinstance(s, int) else s for s in vertex.inputs)
-            ends = "".join(f" → out[{k}]" for k, output in enumerate(flow.outputs) if output == vertex.id)
+            ends = "".join(f" → out[{k}]" for k, output in enumerate(flow.outputs) if output in vertex.streams)
             lines.append(f"  {site.id:<{width}}  {vertex.id}: {label(vertex)} ← {sources}{ends}")
     return "\n".join(lines)
 
@@ -61,9 +61,10 @@ def to_mermaid(flow: DataFlow) -> str:
 
 
 def arcs(flow: DataFlow) -> list[tuple[str, str]]:
-    """All arcs, with ``in[k]`` and ``out[k]`` for the borders."""
-    inner = [(f"in[{s}]" if isinstance(s, int) else s, v.id) for v in flow.vertices for s in v.inputs]
-    return inner + [(output, f"out[{k}]") for k, output in enumerate(flow.outputs)]
+    """All arcs between vertices, with ``in[k]`` and ``out[k]`` for the borders."""
+    begin = {stream: vertex.id for stream, vertex in flow.producer_of.items()}
+    inner = [(f"in[{s}]" if isinstance(s, int) else begin[s], v.id) for v in flow.vertices for s in v.inputs]
+    return inner + [(begin[output], f"out[{k}]") for k, output in enumerate(flow.outputs)]
 
 
 def _escape(text: str) -> str:

@@ -1,8 +1,9 @@
 """The data flow: a logical graph of functions, before anything is bound to streams or hosts.
 
-Vertices are annotated with a function and its parameters; an arc goes from a producer to each vertex that lists it
-among its inputs. Every vertex is assigned to a logical site. A data flow has an arity (input streams) and a
-width (output streams), is immutable, and round-trips through JSON.
+Vertices are annotated with a function and its parameters; an arc goes from a result stream of a producer to each vertex
+that lists it among its inputs. A result stream is named after its vertex; where a vertex has several, as splitters do,
+they are numbered: ``split.0[3]``. Every vertex is assigned to a logical site. A data flow has an arity (input streams)
+and a width (output streams), is immutable, and round-trips through JSON.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from gsdm_grid.errors import FlowError
 from gsdm_grid.functions import StreamFunction, reference, resolve
 
 Role = Literal["source", "partition", "compute", "combine", "sink"]
-Input = int | str  # the number of an input stream of the flow, or the id of the producing vertex
+Input = int | str  # the number of an input stream of the flow, or the name of a result stream of a vertex
 FUNCTION = "$function"
+MAX_WIDTH = 10_000
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,14 @@ class Site:
 
 @dataclass(frozen=True)
 class Vertex:
-    """A function, its parameters and where its windows come from."""
+    """A function, its parameters and where its windows come from. ``width`` is the number of its result streams."""
 
     id: str
     function: Mapping[str, str]
     params: Mapping[str, Any]
     inputs: tuple[Input, ...]
     site: str
+    width: int = 1
 
     @cached_property
     def resolved(self) -> StreamFunction:
@@ -52,8 +55,13 @@ class Vertex:
         return self.function["name"]
 
     @property
+    def streams(self) -> tuple[str, ...]:
+        """Names of its result streams: its id, or numbered where there are several."""
+        return (self.id,) if self.width == 1 else tuple(f"{self.id}[{number}]" for number in range(self.width))
+
+    @property
     def producers(self) -> tuple[str, ...]:
-        """Ids of the vertices whose results it consumes."""
+        """Names of the result streams of other vertices that it consumes."""
         return tuple(source for source in self.inputs if isinstance(source, str))
 
 
@@ -78,6 +86,11 @@ class DataFlow:
         return {vertex.id: vertex for vertex in self.vertices}
 
     @cached_property
+    def producer_of(self) -> dict[str, Vertex]:
+        """The vertex behind each result stream."""
+        return {stream: vertex for vertex in self.vertices for stream in vertex.streams}
+
+    @cached_property
     def role_of(self) -> dict[str, Role]:
         """Role of each site."""
         return {site.id: site.role for site in self.sites}
@@ -91,7 +104,7 @@ class DataFlow:
             if vertex.id in path:
                 raise FlowError(f"vertex {vertex.id!r}", f"the data flow has a cycle: {' → '.join((*path, vertex.id))}")
             if vertex.id not in found:
-                below = [level(self.by_id[p], (*path, vertex.id)) for p in vertex.producers]
+                below = [level(self.producer_of[p], (*path, vertex.id)) for p in vertex.producers]
                 found[vertex.id] = 1 + max(below) if below else 0
             return found[vertex.id]
 
@@ -99,16 +112,16 @@ class DataFlow:
             level(vertex, ())
         return found
 
-    def consumers(self, vertex_id: str) -> list[Vertex]:
-        """Vertices that consume the result of this one."""
-        return self._consumers.get(vertex_id, [])
+    def consumers(self, stream: str) -> list[Vertex]:
+        """Vertices that consume this result stream."""
+        return self._consumers.get(stream, [])
 
     @cached_property
     def _consumers(self) -> dict[str, list[Vertex]]:
         found: dict[str, list[Vertex]] = {}
         for vertex in self.vertices:
-            for producer in dict.fromkeys(vertex.producers):
-                found.setdefault(producer, []).append(vertex)
+            for stream in dict.fromkeys(vertex.producers):
+                found.setdefault(stream, []).append(vertex)
         return found
 
     def readers(self, stream: int) -> list[Vertex]:
@@ -119,6 +132,9 @@ class DataFlow:
         """The flow itself, after checking that everything it refers to exists."""
         if not self.outputs:
             raise FlowError("data flow", "has no output")
+        for vertex in self.vertices:
+            if not isinstance(vertex.width, int) or not 1 <= vertex.width <= MAX_WIDTH:
+                raise FlowError(f"vertex {vertex.id!r}", f"has {vertex.width!r} result streams, not 1 to {MAX_WIDTH}")
         for kind, ids in (("vertex", [v.id for v in self.vertices]), ("site", [site.id for site in self.sites])):
             double = next((name for name in ids if ids.count(name) > 1), None)
             if double is not None:
@@ -129,7 +145,7 @@ class DataFlow:
                 raise FlowError(f"site {site.id!r}", f"has unknown role {site.role!r}; known: {allowed}")
         for vertex in self.vertices:
             for source in vertex.inputs:
-                known = source in self.by_id if isinstance(source, str) else 0 <= source < self.arity
+                known = source in self.producer_of if isinstance(source, str) else 0 <= source < self.arity
                 if not known:
                     raise FlowError(f"vertex {vertex.id!r}", f"reads {source!r}, which does not exist")
             if vertex.site not in self.role_of:
@@ -139,7 +155,7 @@ class DataFlow:
         if idle is not None:
             raise FlowError(f"site {idle!r}", "has nothing to execute")
         for output in self.outputs:
-            if output not in self.by_id:
+            if output not in self.producer_of:
                 raise FlowError("data flow", f"names unknown vertex {output!r} as output")
         _ = self.levels
         return self
@@ -157,6 +173,7 @@ class DataFlow:
                     "params": dict(v.params),
                     "inputs": list(v.inputs),
                     "site": v.site,
+                    **({"width": v.width} if v.width > 1 else {}),
                 }
                 for v in self.vertices
             ],
@@ -171,7 +188,14 @@ class DataFlow:
                 int(data["arity"]),
                 tuple(data["outputs"]),
                 tuple(
-                    Vertex(v["id"], dict(v["function"]), dict(v["params"]), tuple(v["inputs"]), v["site"])
+                    Vertex(
+                        v["id"],
+                        dict(v["function"]),
+                        dict(v["params"]),
+                        tuple(v["inputs"]),
+                        v["site"],
+                        v.get("width", 1),
+                    )
                     for v in data["vertices"]
                 ),
                 tuple(Site(s["id"], s["role"]) for s in data["sites"]),
@@ -257,14 +281,19 @@ def _with_ids(flow: DataFlow, new_id: Callable[[str], str]) -> DataFlow:
     """The same flow under other ids: ``new_id`` makes one from a site's role or a function's name."""
     sites = {site.id: new_id(site.role) for site in flow.sites}
     ids = {vertex.id: new_id(vertex.function_name) for vertex in flow.vertices}
+    streams = {
+        before: after
+        for vertex in flow.vertices
+        for before, after in zip(vertex.streams, replace(vertex, id=ids[vertex.id]).streams, strict=True)
+    }
     return replace(
         flow,
-        outputs=tuple(ids[output] for output in flow.outputs),
+        outputs=tuple(streams[output] for output in flow.outputs),
         vertices=tuple(
             replace(
                 v,
                 id=ids[v.id],
-                inputs=tuple(ids[source] if isinstance(source, str) else source for source in v.inputs),
+                inputs=tuple(streams[source] if isinstance(source, str) else source for source in v.inputs),
                 site=sites[v.site],
             )
             for v in flow.vertices

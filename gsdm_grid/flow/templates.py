@@ -1,6 +1,7 @@
 """Distribution templates: constructors of data flows (thesis 3.4, algorithms 1–8).
 
-``central``, ``partition``, ``parallel``, ``pipe``, ``lpipe`` and ``PCC`` (partition–compute–combine). Wherever a
+``central``, ``partition``, ``parallel``, ``pipe``, ``lpipe`` and ``PCC`` (partition–compute–combine); those of the
+splitstream family are in `splitting`. Wherever a
 template takes a function it also takes a data flow, or the name of another template with its arguments as the
 parameters: ``PCC(2, "RRpart", "PCC", [2, "RRpart", "fft3", {}, "S-Merge"], "S-Merge")`` is a tree. `build` does the
 same from JSON.
@@ -25,14 +26,14 @@ MAX_VERTICES = 10_000
 
 def central(fun: Fun, params: Params = None, inputs: int = 1) -> DataFlow:
     """One function on one site."""
-    return renamed(_expand(fun, params, inputs, "central"))
+    return renamed(expanded(fun, params, inputs, "central"))
 
 
 def partition(n: int, fun: Fun, params: Params = None) -> DataFlow:
     """Split one stream in ``n`` by a partitioning function, all on one site."""
-    _check_degree(n, "partition")
+    check_degree(n, "partition")
     site = Site(fresh_id("partition"), "partition")
-    parts = [_expand(fun, _partition_params(fun, n, i, params), 1, f"partition({n}), part {i}") for i in range(n)]
+    parts = [expanded(fun, _partition_params(fun, n, i, params), 1, f"partition({n}), part {i}") for i in range(n)]
     moved = [replace(part, sites=(site,), vertices=_moved(part, site.id)) for part in parts]
     merged = _side_by_side(moved, shared=True)
     return renamed(replace(merged, template=f"partition({n}, {_name(fun)})"))
@@ -43,12 +44,12 @@ def parallel(n: int, fun: Fun, params: Params = None) -> DataFlow:
 
     Where templates nest, it is the branch of the innermost `parallel`, however the nested one is written.
     """
-    _check_degree(n, "parallel")
+    check_degree(n, "parallel")
     branches = []
     for i in range(n):
         nested = isinstance(fun, str) and fun in TEMPLATES  # fills in its own branch numbers first
-        branch = _expand(fun, params if nested else _substituted(params, i), 1, f"parallel({n}), branch {i}")
-        _check_size(n * len(branch.vertices), f"parallel({n})")
+        branch = expanded(fun, params if nested else _substituted(params, i), 1, f"parallel({n}), branch {i}")
+        check_size(n * len(branch.vertices), f"parallel({n})")
         branch = copied(branch, lambda value, i=i: _substituted(value, i))  # type: ignore[misc]
         if branch.arity != 1 or branch.width != 1:
             raise FlowError(
@@ -104,7 +105,7 @@ def parallelize(fun: str | StreamFunction, params: Params, strategy: str, n: int
     return PCC(n, (chosen.partition, part_params), function, params, chosen.combine, comb_params)
 
 
-TEMPLATES: Mapping[str, Callable[..., DataFlow]] = {
+TEMPLATES: dict[str, Callable[..., DataFlow]] = {
     "central": central,
     "partition": partition,
     "parallel": parallel,
@@ -149,19 +150,20 @@ def _name(fun: Any) -> str:
     return fun if isinstance(fun, str) else fun.template or "flow" if isinstance(fun, DataFlow) else fun.name
 
 
-def _check_degree(n: Any, template: str) -> None:
+def check_degree(n: Any, template: str) -> None:
+    """Refuse what is no degree of parallelism."""
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         raise FlowError(template, f"the degree must be a whole number of at least 1, got {n!r}")
-    _check_size(n, template)
+    check_size(n, template)
 
 
-def _check_size(vertices: int, template: str) -> None:
+def check_size(vertices: int, template: str) -> None:
     """Refuse what nobody means before it fills the memory."""
     if vertices > MAX_VERTICES:
         raise FlowError(template, f"would have {vertices} vertices; at most {MAX_VERTICES} are allowed")
 
 
-def _expand(fun: Any, params: Params, arity: int, place: str) -> DataFlow:
+def expanded(fun: Any, params: Params, arity: int, place: str) -> DataFlow:
     """A function as a flow of one vertex; a template name applied to ``params``; a flow as it is (algorithm 3)."""
     if isinstance(fun, DataFlow):
         if params:
@@ -180,13 +182,15 @@ def _expand(fun: Any, params: Params, arity: int, place: str) -> DataFlow:
     bound = {name: json_value(value, place) for name, value in function.bind(params, place).items()}
     _check_arity(function, arity, place)
     site = Site(fresh_id(_role(function)), _role(function))
-    vertex = Vertex(fresh_id(function.name), ref, bound, tuple(range(arity)), site.id)
-    return DataFlow(arity, (vertex.id,), (vertex,), (site,), f"central({function.name})")
+    width = function.width(bound)
+    vertex = Vertex(fresh_id(function.name), ref, bound, tuple(range(arity)), site.id, width)
+    return DataFlow(arity, vertex.streams, (vertex,), (site,), f"central({function.name})")
 
 
 def _check_arity(function: StreamFunction, arity: int, place: str) -> None:
-    if function.kind == "combine":
-        raise FlowError(place, f"{function.name!r} combines windows, not streams: it is a parameter of OS-Join")
+    if function.kind in ("combine", "routing"):
+        user = {"combine": "OS-Join", "routing": "splitstream"}[function.kind]
+        raise FlowError(place, f"{function.name!r} is about windows, not streams: it is a parameter of {user}")
     if function.kind != "combining" and arity != 1:
         raise FlowError(place, f"{function.name!r} is a {function.kind} function of one stream, but gets {arity}")
 
@@ -234,7 +238,7 @@ def _stages(given: Sequence[Any], place: str) -> list[DataFlow]:
         if rest and not isinstance(rest[0], str | StreamFunction | DataFlow):
             params = rest.pop(0)
         arity = stages[-1].width if stages else 1
-        stages.append(_expand(fun, params, arity, f"{place}, stage {len(stages)}"))
+        stages.append(expanded(fun, params, arity, f"{place}, stage {len(stages)}"))
     if len(stages) < 2:
         raise FlowError(place, f"needs at least two stages, got {len(stages)}")
     return stages

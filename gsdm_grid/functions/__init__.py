@@ -6,6 +6,7 @@ they are executed in `gsdm_grid.engine`.
 
 from gsdm_grid.functions.packages import PackageSet, PackageSets, packages
 from gsdm_grid.functions.registry import FunctionRegistry, functions, reference, resolve
+from gsdm_grid.functions.routing import OMIT, Decision, Route, Routing, per_tuple, route_value, routing
 from gsdm_grid.functions.sqf import Parameter, Params, StreamFunction, same_type, sqf
 from gsdm_grid.functions.strategies import (
     WINDOW_DISTRIBUTE,
@@ -17,22 +18,29 @@ from gsdm_grid.functions.strategies import (
 from gsdm_grid.functions.windows import NeedMore, StreamView, current_window, sliding_window, time_window
 
 __all__ = [
+    "OMIT",
     "WINDOW_DISTRIBUTE",
     "WINDOW_SPLIT",
+    "Decision",
     "FunctionRegistry",
     "NeedMore",
     "PackageSet",
     "PackageSets",
     "Parameter",
     "Params",
+    "Route",
+    "Routing",
     "Strategy",
     "StreamFunction",
     "StreamView",
     "current_window",
     "functions",
     "packages",
+    "per_tuple",
     "reference",
     "resolve",
+    "route_value",
+    "routing",
     "same_type",
     "sliding_window",
     "sqf",

@@ -16,7 +16,7 @@ from gsdm_grid.errors import FlowError, QueryError, SchemaError
 from gsdm_grid.functions.strategies import Strategy, window_distribute
 from gsdm_grid.model import STREAM, StreamType
 
-Kind = Literal["transforming", "combining", "partitioning", "combine"]
+Kind = Literal["transforming", "combining", "partitioning", "combine", "routing"]
 OutputRule = Callable[[Sequence[StreamType], Mapping[str, Any]], StreamType]
 Params = Mapping[str, Any] | Sequence[Any] | set[Any] | float | str | None
 _EMPTY = inspect.Parameter.empty
@@ -51,8 +51,9 @@ class StreamFunction:
     """A registered function: its code, signature and valid parallel strategies.
 
     ``kind`` tells what it takes: *transforming* and *partitioning* functions one stream, *combining* ones a
-    list of streams, *combine* functions (for OS-Join) a list of windows. ``whole`` functions are called with
-    whole physical windows. ``builtin`` names an operator of the engine that works instead of ``code``.
+    list of streams, *combine* functions (for OS-Join) a list of windows, *routing* functions (for splitstream) a
+    window. ``whole`` functions are called with whole physical windows. ``builtin`` names an operator of the engine that
+    works instead of ``code``; ``results`` the parameter that tells how many result streams it has, if not one.
     Immutable, pickled by cloudpickle.
     """
 
@@ -68,6 +69,7 @@ class StreamFunction:
     cleanup: Callable[[Any], None] | None = None
     rescale: Callable[[list[Any], int], list[Any]] | None = None
     builtin: str | None = None
+    results: str | None = None
     imports: tuple[str, ...] = ()
     doc: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
@@ -99,6 +101,10 @@ class StreamFunction:
         if isinstance(self.output, StreamType):
             return self.output
         return self.output(inputs, params)
+
+    def width(self, params: Mapping[str, Any]) -> int:
+        """Number of result streams with these parameters."""
+        return 1 if self.results is None else int(params[self.results])
 
     def strategy(self, name: str) -> Strategy | None:
         """The registered parallel strategy of this name, if it is valid for the function."""
@@ -166,6 +172,7 @@ def sqf(
     cleanup: Callable[[Any], None] | None = None,
     rescale: Callable[[list[Any], int], list[Any]] | None = None,
     builtin: str | None = None,
+    results: str | None = None,
     imports: Sequence[str] = (),
     register: bool = True,
 ) -> Callable[[Callable[..., Any]], StreamFunction]: ...
@@ -183,6 +190,7 @@ def sqf(
     cleanup: Callable[[Any], None] | None = None,
     rescale: Callable[[list[Any], int], list[Any]] | None = None,
     builtin: str | None = None,
+    results: str | None = None,
     imports: Sequence[str] = (),
     register: bool = True,
 ) -> Any:
@@ -196,6 +204,7 @@ def sqf(
     are the valid ways to run it in parallel; window distribute by round robin is always valid for stateless
     functions over single windows, and is assumed where nothing is said. ``imports`` names modules that the
     function imports inside: they are loaded when it is installed, so that its first window need not wait for them.
+    ``builtin`` and ``results`` are for the operators of the engine.
 
     >>> from gsdm_grid import create_stream_type, current_window, sqf
     >>> Level = create_stream_type("Level", {"value": "float64"})
@@ -230,6 +239,7 @@ def sqf(
             cleanup=cleanup,
             rescale=rescale,
             builtin=builtin,
+            results=results,
             imports=tuple(imports),
             doc=code.__doc__ or "",
         )

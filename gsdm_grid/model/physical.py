@@ -268,6 +268,44 @@ class PhysicalWindow:
         return f"<{len(self)} × {self.type.name}, {self.nbytes} bytes, mark {self.mark}>"
 
 
+def cut_at(block: PhysicalWindow, bounds: Sequence[int], mark: int = NO_MARK) -> list[PhysicalWindow]:
+    """Views of the windows between each two neighbouring bounds, with their ordinals, all with the same mark.
+
+    Columns are cut when they are asked for: a block may be cut into hundreds, of which nobody sees every column.
+    """
+    places, empty = block._ordinals, PhysicalWindow.empty(block.type, mark)
+    return [
+        PhysicalWindow._of_frozen(
+            block.type, _Cut(block.columns, slice(start, stop)), None if places is None else places[start:stop], mark
+        )
+        if start < stop
+        else empty
+        for start, stop in pairwise(bounds)
+    ]
+
+
+class _Cut(Mapping[str, Column]):
+    """Some rows of columns, each cut when it is first asked for."""
+
+    __slots__ = ("_made", "_rows", "_whole")
+
+    def __init__(self, whole: Mapping[str, Column], rows: slice) -> None:
+        self._whole, self._rows = whole, rows
+        self._made: dict[str, Column] = {}
+
+    def __getitem__(self, name: str) -> Column:
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = self._whole[name][self._rows]
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._whole)
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+
 def join_ordinals(parts: Sequence[Ordinals]) -> Ordinals:
     """Ordinals one after the other, kept as a range where that is what they are."""
     parts = [part for part in parts if len(part)]

@@ -1,11 +1,28 @@
 """Operators of the engine that are more than a function over windows: pure logic, one file each.
 
-S-Merge, OS-Join and the overlap partitions. They take blocks and return blocks; the engine feeds them.
+Merges and joins, the overlap partitions, the splitter and the window router. They take blocks and return blocks; the
+engine feeds them.
 """
 
 from gsdm_grid.operators.base import Blocks, StreamOperator
+from gsdm_grid.operators.keyed_merge import KeyAggregate, KeyJoin
 from gsdm_grid.operators.os_join import OSJoin
 from gsdm_grid.operators.overlap import SlidingOverlap, TimeOverlap
 from gsdm_grid.operators.s_merge import SMerge
+from gsdm_grid.operators.splitter import Splitter
+from gsdm_grid.operators.union import Union
+from gsdm_grid.operators.window_router import WindowRouter
 
-__all__ = ["Blocks", "OSJoin", "SMerge", "SlidingOverlap", "StreamOperator", "TimeOverlap"]
+__all__ = [
+    "Blocks",
+    "KeyAggregate",
+    "KeyJoin",
+    "OSJoin",
+    "SMerge",
+    "SlidingOverlap",
+    "Splitter",
+    "StreamOperator",
+    "TimeOverlap",
+    "Union",
+    "WindowRouter",
+]

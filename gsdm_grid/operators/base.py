@@ -22,7 +22,10 @@ class StreamOperator:
         return True
 
     def push(self, port: int, block: PhysicalWindow) -> Blocks:
-        """Take one block, in stream order, and return results, in result order."""
+        """Take one block, in stream order, and return results, in result order.
+
+        An operator with several result streams returns one block for each, in the order of their numbers.
+        """
         raise NotImplementedError
 
     def close(self, port: int) -> Blocks:  # noqa: ARG002

@@ -13,14 +13,15 @@ again, because that decides how a merge orders its inputs:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gsdm_grid.errors import FlowError, GsdmError, SchemaError
-from gsdm_grid.flow import DataFlow, Vertex
+from gsdm_grid.flow import DataFlow, Vertex, push_selections
 from gsdm_grid.model import StreamType
 from gsdm_grid.planning.placement import THREADS, PlacementPolicy, place
-from gsdm_grid.planning.plan import Order, Plan, PlanOperator, PlanSite, PlanStream, StreamSpec
+from gsdm_grid.planning.plan import Order, Plan, PlanOperator, PlanSite, PlanStream, StreamKind, StreamSpec
 from gsdm_grid.planning.staging import check_packages
 
 
@@ -45,7 +46,7 @@ class Lineage:
 
 @dataclass(frozen=True)
 class _Compiled:
-    """What is known of a vertex once it has been compiled."""
+    """What is known of a result stream once its vertex has been compiled."""
 
     type: StreamType
     lineage: Lineage
@@ -62,11 +63,11 @@ def compile_flow(
 ) -> Plan:
     """Compile a data flow into a plan, or say which vertex does not fit and why."""
     _check_streams(flow, inputs, outputs)
-    placed = place(flow, inputs, outputs, policy)
+    placed = place(push_selections(flow), inputs, outputs, policy)
     flow = placed.flow
-    compiled: dict[str, _Compiled] = {}
+    compiled: dict[str, _Compiled] = {}  # by result stream
     for vertex in sorted(flow.vertices, key=lambda v: flow.levels[v.id]):
-        compiled[vertex.id] = _compile_vertex(vertex, flow, inputs, compiled)
+        compiled |= zip(vertex.streams, _compile_vertex(vertex, flow, inputs, compiled), strict=True)
     streams, reads, writes = _connect(flow, inputs, outputs, compiled)
     sites = []
     for site in flow.sites:
@@ -77,11 +78,12 @@ def compile_flow(
                 v.function,
                 _params(v, inputs, compiled),
                 tuple(reads[v.id]),
-                tuple(writes[v.id]),
-                compiled[v.id].type,
+                tuple(name for _, name in writes[v.id]),
+                compiled[v.streams[0]].type,
                 flow.levels[v.id],
-                compiled[v.id].order,
-                compiled[v.id].renumber,
+                compiled[v.streams[0]].order,
+                compiled[v.streams[0]].renumber,
+                tuple(number for number, _ in writes[v.id]) if v.width > 1 else (),
             )
             for v in members
         )
@@ -111,7 +113,8 @@ def _check_streams(flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequen
 
 def _compile_vertex(
     vertex: Vertex, flow: DataFlow, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]
-) -> _Compiled:
+) -> list[_Compiled]:
+    """What is known of each result stream of a vertex."""
     if not vertex.inputs or (vertex.resolved.kind != "combining" and len(vertex.inputs) > 1):
         takes = "one stream or more" if vertex.resolved.kind == "combining" else "one stream"
         reason = f"{vertex.function_name!r} takes {takes}, but gets {len(vertex.inputs)}"
@@ -124,31 +127,47 @@ def _compile_vertex(
         raise FlowError(f"vertex {vertex.id!r}", str(error)) from error
     except GsdmError as error:
         raise FlowError(f"vertex {vertex.id!r}", str(error)) from error
+    if vertex.width != vertex.resolved.width(vertex.params):
+        reason = (
+            f"has {vertex.width} result streams where {vertex.resolved.width(vertex.params)} follow from its parameters"
+        )
+        raise FlowError(f"vertex {vertex.id!r}", reason)
     order: Order = "ordinal"
     renumber = False
     first = lineages[0]
-    if vertex.resolved.kind == "combining":
+    if vertex.resolved.builtin == "union":
+        order, renumber, lineage = "arrival", True, Lineage(vertex.id)
+    elif vertex.resolved.kind == "combining":
         if all(lineage.numbering == first.numbering for lineage in lineages):
             lineage = Lineage(first.numbering, _put_together([item.splits for item in lineages]), False)
         else:
             order, renumber = "time", True
             lineage = Lineage(vertex.id)
     elif vertex.resolved.kind == "partitioning":
-        lineage = Lineage(first.numbering, (*first.splits, _split(vertex)), first.fresh)
+        parts = [Lineage(first.numbering, (*first.splits, split), first.fresh) for split in _splits(vertex)]
+        return [_Compiled(result, part, order, renumber) for part in parts]
     else:
         lineage = Lineage(first.numbering, first.splits, first.fresh and vertex.function_name == "identity")
     partitioned = any(consumer.resolved.kind == "partitioning" for consumer in flow.consumers(vertex.id))
     if partitioned and not lineage.splits and not lineage.fresh:
         renumber = True
         lineage = Lineage(vertex.id)
-    return _Compiled(result, lineage, order, renumber)
+    return [_Compiled(result, lineage, order, renumber)]
 
 
-def _split(vertex: Vertex) -> Split:
-    """Partitioning vertices that share a site and an input are parts of one split."""
+def _splits(vertex: Vertex) -> list[Split]:
+    """The part that each result stream of a partitioning vertex is.
+
+    The streams of one vertex are parts of one split, and so are those of vertices that share a site and an input.
+    Splitters that go by the same routing functions make the same split, wherever they are: of parts of a stream they
+    make parts of its parts.
+    """
+    if vertex.resolved.results is not None:
+        same = json.dumps(vertex.params, sort_keys=True) if "rfn" in vertex.params else vertex.id
+        return [Split(same, vertex.width, frozenset([part]), 1) for part in range(vertex.width)]
     ways, part = int(vertex.params.get("n", 1)), int(vertex.params.get("i", 0))
     stride = ways if vertex.function_name == "RRpart" else 1
-    return Split(f"{vertex.site}:{vertex.inputs[0]}", ways, frozenset([part]), stride)
+    return [Split(f"{vertex.site}:{vertex.inputs[0]}", ways, frozenset([part]), stride)]
 
 
 def _put_together(stacks: Sequence[tuple[Split, ...]]) -> tuple[Split, ...]:
@@ -160,8 +179,6 @@ def _put_together(stacks: Sequence[tuple[Split, ...]]) -> tuple[Split, ...]:
         parts = frozenset[int]().union(*(level.parts for level in levels))
         if len(parts) < levels[0].ways:
             common.append(replace(levels[0], parts=parts))
-        if any(level.parts != parts for level in levels):
-            break
     return tuple(common)
 
 
@@ -194,11 +211,14 @@ def _params(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _C
 
 def _connect(
     flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]
-) -> tuple[list[PlanStream], dict[str, list[str]], dict[str, list[str]]]:
-    """Streams for all arcs; for each vertex, names of the streams it reads (by input number) and writes."""
+) -> tuple[list[PlanStream], dict[str, list[str]], dict[str, list[tuple[int, str]]]]:
+    """Streams for all arcs; for each vertex, names of the streams it reads (by input number) and writes.
+
+    What it writes comes with the number of the vertex's result stream that it carries.
+    """
     streams: list[PlanStream] = []
     reads: dict[str, list[str]] = {v.id: ["?"] * len(v.inputs) for v in flow.vertices}
-    writes: dict[str, list[str]] = {v.id: [] for v in flow.vertices}
+    writes: dict[str, list[tuple[int, str]]] = {v.id: [] for v in flow.vertices}
 
     def bind(name: str, source: int | str, readers: Sequence[Vertex]) -> None:
         for reader in readers:
@@ -216,16 +236,17 @@ def _connect(
         )
         bind(spec.name, number, readers)
     for vertex in flow.vertices:
-        consumers = flow.consumers(vertex.id)
-        for site in dict.fromkeys(consumer.site for consumer in consumers):
-            name = f"{vertex.id}→{site}"
-            kind = "memory" if site == vertex.site else "channel"
-            streams.append(PlanStream(name, kind, compiled[vertex.id].type, vertex.site, site))  # type: ignore[arg-type]
-            writes[vertex.id].append(name)
-            bind(name, vertex.id, [consumer for consumer in consumers if consumer.site == site])
+        for number, stream in enumerate(vertex.streams):
+            consumers = flow.consumers(stream)
+            for site in dict.fromkeys(consumer.site for consumer in consumers):
+                name = f"{stream}→{site}"
+                kind: StreamKind = "memory" if site == vertex.site else "channel"
+                streams.append(PlanStream(name, kind, compiled[stream].type, vertex.site, site))
+                writes[vertex.id].append((number, name))
+                bind(name, stream, [consumer for consumer in consumers if consumer.site == site])
     for number, spec in enumerate(outputs):
-        vertex = flow.by_id[flow.outputs[number if len(flow.outputs) > 1 else 0]]
-        result = compiled[vertex.id].type
+        end = flow.outputs[number if len(flow.outputs) > 1 else 0]
+        vertex, result = flow.producer_of[end], compiled[end].type
         if spec.type is not None and not result.is_under(spec.type):
             raise FlowError(
                 f"vertex {vertex.id!r}",
@@ -234,5 +255,5 @@ def _connect(
         streams.append(
             PlanStream(spec.name, "sink", result, vertex.site, None, spec.interface, dict(spec.options), spec.live)
         )
-        writes[vertex.id].append(spec.name)
+        writes[vertex.id].append((vertex.streams.index(end), spec.name))
     return streams, reads, writes

@@ -89,9 +89,9 @@ def place(
         vertices.insert(0, relay)
 
     ends = list(flow.outputs) if flow.width > 1 or len(outputs) == 1 else list(flow.outputs) * len(outputs)
-    by_id = {vertex.id: vertex for vertex in vertices}
+    producer_of = {stream: vertex for vertex in vertices for stream in vertex.streams}
     for number, stream in enumerate(outputs):
-        if can_open(stream, {by_id[ends[number]].site}):
+        if can_open(stream, {producer_of[ends[number]].site}):
             continue
         relay = _relay(new_id(f"sink.{number}"), ends[number], add_site("sink", number, stream.live))
         vertices.append(relay)

@@ -15,7 +15,7 @@ from gsdm_grid.model import StreamType
 
 HostKind = Literal["thread", "ray", "spark", "local"]
 StreamKind = Literal["source", "memory", "channel", "sink"]
-Order = Literal["ordinal", "time"]
+Order = Literal["ordinal", "time", "arrival"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class PlanStream:
 class PlanOperator:
     """A function bound to its input and result streams.
 
-    ``order`` is how a combining operator orders its inputs; ``renumber`` gives the results new ordinals.
+    ``order`` is how a combining operator orders its inputs; ``renumber`` gives the results new ordinals. ``carries``
+    says, for an operator with several result streams, which of them each of its outputs carries.
     """
 
     id: str
@@ -71,6 +72,7 @@ class PlanOperator:
     level: int
     order: Order = "ordinal"
     renumber: bool = False
+    carries: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
@@ -78,6 +80,7 @@ class PlanOperator:
             **vars(self),
             "inputs": list(self.inputs),
             "outputs": list(self.outputs),
+            "carries": list(self.carries),
             "output_type": self.output_type.to_json(),
             "function": dict(self.function),
             "params": dict(self.params),
@@ -91,6 +94,7 @@ class PlanOperator:
                 **data,
                 "inputs": tuple(data["inputs"]),
                 "outputs": tuple(data["outputs"]),
+                "carries": tuple(data.get("carries", ())),
                 "output_type": StreamType.from_json(data["output_type"]),
             }
         )

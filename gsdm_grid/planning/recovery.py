@@ -35,6 +35,8 @@ def recovery_obstacle(plan: Plan, site: PlanSite) -> str | None:
             return f"{function.name!r} keeps state"
         if function.builtin in ("overlap_part", "time_overlap_part"):
             return f"{operator.id!r} counts windows"
+        if function.builtin == "route":
+            return f"{operator.id!r} goes by physical windows, which may be cut otherwise the next time"
     return None
 
 
@@ -79,7 +81,7 @@ def _keeps_ordinals(plan: Plan) -> bool:
 def over_single_windows(function: StreamFunction) -> bool:
     """Whether a function looks at one window at a time; those that do not say so are looked through."""
     if function.kind == "combining":
-        return function.builtin is not None
+        return function.builtin in ("S-Merge", "OS-Join", "union")
     if function.kind == "partitioning":
         return function.builtin not in ("overlap_part", "time_overlap_part")
     if _names(function.code) & {"sliding_window", "time_window"}:

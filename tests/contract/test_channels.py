@@ -197,6 +197,72 @@ def test_a_consumer_that_cannot_open_the_shared_memory_gets_messages(monkeypatch
     assert reader.ordinals == list(range(60))
 
 
+def test_a_block_that_goes_on_as_it_came_is_not_copied(planes, blocks):
+    if not planes.shared:
+        pytest.skip("only for shared memory")
+    producer, router, consumer = planes.plane(), planes.plane(), planes.plane()
+    middle, reader = Reader(router), Reader(consumer, "t")
+    first = producer.outlet("s", router.endpoint, LIMITS, True)
+    second = router.outlet("t", consumer.endpoint, LIMITS, True)
+    send(first, blocks[:4], planes, middle)
+    planes.pump(lambda: first.released == 4, middle.take_all)
+    for item in middle.items:
+        second.put(item.stamped(mark=1000))
+    middle.items[:] = [None] * 4
+    del item
+    planes.pump(lambda: second.released == 4, reader.take_all)
+    assert (second.sent_on, second._ring) == (4, None)
+    for sent, got in zip(blocks, reader.items, strict=False):
+        np.testing.assert_array_equal(got.x, sent.x)
+        assert got.mark == 1000
+    gc.collect()
+    planes.pump(lambda: True, middle.take_all)
+    assert first._ring.taken == 4  # the consumer still views them
+    reader.items[:] = [None] * 4
+    del got
+    gc.collect()
+    planes.pump(lambda: not second._passed_on, reader.take_all)
+    gc.collect()
+    planes.pump(lambda: first._ring.taken == 0, middle.take_all)
+
+
+def test_a_part_or_a_changed_block_is_copied(planes, blocks):
+    if not planes.shared:
+        pytest.skip("only for shared memory")
+    producer, router, consumer = planes.plane(), planes.plane(), planes.plane()
+    middle, reader = Reader(router), Reader(consumer, "t")
+    first = producer.outlet("s", router.endpoint, LIMITS, True)
+    second = router.outlet("t", consumer.endpoint, LIMITS, True)
+    send(first, blocks[:2], planes, middle)
+    planes.pump(lambda: first.released == 2, middle.take_all)
+    second.put(middle.items[0].replace(x=middle.items[0].x * 2))
+    second.put(middle.items[1].select(slice(0, 3, 2)))
+    planes.pump(lambda: second.released == 2, reader.take_all)
+    assert second.sent_on == 0
+    np.testing.assert_array_equal(reader.items[0].x, blocks[0].x * 2)
+    np.testing.assert_array_equal(reader.items[1].x, blocks[1].x[::2])
+
+
+def test_a_block_whose_ring_is_gone_goes_on_in_a_message(planes, blocks):
+    if not planes.shared:
+        pytest.skip("only for shared memory")
+    producer, router, consumer = planes.plane(), planes.plane(), planes.plane()
+    middle, reader = Reader(router), Reader(consumer, "t")
+    first = producer.outlet("s", router.endpoint, LIMITS, True)
+    second = router.outlet("t", consumer.endpoint, LIMITS, True)
+    send(first, blocks[:3], planes, middle)
+    planes.pump(lambda: first.released == 3, middle.take_all)
+    first.close()  # removes the ring's file; whoever has mapped it may read on
+    for item in middle.items:
+        second.put(item)
+    second.put(blocks[3])
+    planes.pump(lambda: second.released == 4, reader.take_all)
+    assert reader.ordinals == list(range(12))
+    for sent, got in zip(blocks, reader.items, strict=False):
+        np.testing.assert_array_equal(got.x, sent.x)
+    assert second.sent_shared == 4  # the last one in a ring of its own
+
+
 class Proxy:
     """A TCP proxy that can be cut and restored."""
 

@@ -1,4 +1,4 @@
-"""Combining functions: S-Merge and OS-Join (thesis 3.3.4). Operators of the same name do their work."""
+"""Combining functions: S-Merge and OS-Join (thesis 3.3.4), and the others of mergestream. Operators do their work."""
 
 from __future__ import annotations
 
@@ -49,5 +49,55 @@ def os_join(streams: Sequence[StreamView], combine: Any, timeout: float | None =
 
     If a sub-window is missing (an input left it out, or was silent for longer than ``timeout`` seconds) the
     result is ``partial(parts)``, with None for what is missing; without such a function it is a recorded gap.
+    """
+    raise NotImplementedError("executed by the operator of the same name")
+
+
+@sqf(STREAM, returns=_one_type, kind="combining", builtin="union")
+def union(streams: Sequence[StreamView]) -> Any:
+    """Windows of several streams as they arrive, numbered anew: it waits for nobody, and promises no order."""
+    raise NotImplementedError("executed by the operator of the same name")
+
+
+REDUCTIONS = ("sum", "min", "max")
+
+
+def _keyed_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> StreamType:
+    given = _one_type(inputs, params)
+    kind = given.attribute(params["key"])
+    if not (kind.is_scalar or kind.is_string):
+        raise SchemaError(given.name, params["key"], "a number or a string, to merge by", str(kind))
+    for name, how in (params.get("how") or {}).items():
+        if how not in REDUCTIONS:
+            raise QueryError(f"unknown aggregate {how!r} of {name!r}; known: {', '.join(REDUCTIONS)}")
+        if given.attribute(name).is_string or given.attribute(name).varies or name in ("ts", params["key"]):
+            raise SchemaError(given.name, name, "numbers to aggregate, neither 'ts' nor the key", str(kind))
+    if params.get("combine") is not None:
+        return combine_function(params["combine"]).result_type(inputs, {})
+    return given
+
+
+@sqf(STREAM, returns=_keyed_type, kind="combining", builtin="key_join")
+def key_join(
+    streams: Sequence[StreamView],
+    key: str,
+    how: Mapping[str, str] | None = None,
+    combine: Any = None,
+    within: float = 60.0,
+) -> Any:
+    """Join windows that have the same ``key``, one of each stream, such as the answers of all sites to one question.
+
+    ``how`` says by attribute what to make of them (``sum``, ``min``, ``max``); others are as stream 0 has them, and the
+    time is the latest. Or a ``combine`` function makes one window of them. A window waits for its counterparts while
+    the streams go on for ``within`` seconds, by their timestamps; then it is dropped, and counted as incomplete.
+    """
+    raise NotImplementedError("executed by the operator of the same name")
+
+
+@sqf(STREAM, returns=_keyed_type, kind="combining", builtin="key_aggregate")
+def key_aggregate(streams: Sequence[StreamView], key: str, how: Mapping[str, str]) -> Any:
+    """One window for each time and value of ``key``, of all streams together, when they are past that time.
+
+    ``how`` says by attribute what to make of several (``sum``, ``min``, ``max``); others are those of the first.
     """
     raise NotImplementedError("executed by the operator of the same name")

@@ -7,15 +7,15 @@ The overlap partitions, for functions over sliding and time windows, are operato
 from __future__ import annotations
 
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsdm_grid.errors import SchemaError
+from gsdm_grid.functions.hashing import hash_values
 from gsdm_grid.functions.sqf import sqf
 from gsdm_grid.functions.windows import StreamView, current_window
-from gsdm_grid.model import STREAM, Array, PhysicalWindow, Ragged, Text, as_array
+from gsdm_grid.model import STREAM, PhysicalWindow, Ragged, Text, as_array
 
 
 @sqf(STREAM, whole=True, kind="partitioning")
@@ -47,29 +47,10 @@ def hashpart(s: StreamView, n: int, i: int, key: str = "ts") -> Any:
 def hash_column(block: PhysicalWindow, key: str) -> NDArray[np.uint64]:
     """A 64-bit hash per window, the same in every process: of numbers by value, of text by its bytes."""
     column = block[key]
-    if isinstance(column, Text):
-        encoded = Ragged(column.values, column.offsets)
-        return _mix(np.fromiter((crc32(text) for text in encoded), np.uint64, len(encoded)))
-    if isinstance(column, Ragged) or column.ndim != 1 or column.dtype.kind == "c":
+    if not isinstance(column, Text) and (isinstance(column, Ragged) or column.ndim != 1 or column.dtype.kind == "c"):
         kind = str(block.type.attribute(key))
         raise SchemaError(block.type.name, key, "one real number or a string, to hash by", kind)
-    return _mix(_bits(column))
-
-
-def _bits(values: Array) -> NDArray[np.uint64]:
-    if values.dtype.kind in "iub":
-        return values.astype(np.int64).view(np.uint64)
-    floats = values.astype(np.float64) + 0.0  # minus zero equals zero
-    floats[np.isnan(floats)] = np.nan  # whatever its sign and payload
-    return floats.view(np.uint64)
-
-
-def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finalizer of splitmix64 (Steele et al., 2014)."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: NDArray[np.uint64] = bits ^ (bits >> np.uint64(31))
-    return mixed
+    return hash_values(column)
 
 
 @sqf(STREAM, kind="partitioning", builtin="overlap_part")

@@ -9,11 +9,12 @@ from gsdm_grid import __version__, cli
 from gsdm_grid.flow import DataFlow
 
 COMMANDS = ["demo", "functions", "graph", "bench", "tune", "version", "doctor", "serve", "submit", "ls", "show", "run"]
-COMMANDS += ["stop", "rm", "operations", "sites", "resources", "results", "stats"]
+COMMANDS += ["stop", "rm", "operations", "sites", "resources", "results", "stats", "explain"]
 FAMILIES = {
     "token": ("create", "ls", "rm"),
     "bundle": ("upload", "ls", "rm"),
     "trial": ("run", "ls", "show", "rm"),
+    "profile": ("split",),
 }
 PCC_JSON = '{"template": "PCC", "args": [2, "fft3part", "fft3", {}, "OS-Join", ["fft3combine"]]}'
 

@@ -1,0 +1,214 @@
+"""Splitting streams: one splitter, plans by width and by broadcast share, parasplit end to end, each beside the papers.
+
+Tuples are as wide as Linear Road's: fifteen 32-bit integers and a timestamp. Rates with one core per site are *derived*
+from the CPU time of the busiest site, because this machine has fewer cores than the plans have sites; only what is
+called measured is one. Coefficients of the cost model are fitted to other runs than those it is compared with.
+
+    ./gsdm bench split [--json] [--quick] [--plots docs/images]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from reporting import Report, median
+from split_plots import plot_measured, plot_theory
+
+from gsdm_grid import Grid, Settings
+from gsdm_grid.channels import profiling
+from gsdm_grid.coordination.split_profile import SplitProfile
+from gsdm_grid.coordination.split_trials import (
+    BFN,
+    POSITION,
+    RFN,
+    TUPLE_BYTES,
+    SplitRun,
+    SplitTuple,
+    profile_split,
+    run_split,
+    split_flow,
+    tuple_pool,
+)
+from gsdm_grid.functions.routing import routing
+from gsdm_grid.model import PhysicalWindow
+from gsdm_grid.operators.splitter import Splitter
+from gsdm_grid.planning.parasplit_cost import cost_model_p, efficiency, parasplit_prediction
+from gsdm_grid.planning.split_choice import choose_split
+from gsdm_grid.planning.split_cost import Prediction, StreamShares
+
+BLOCK_BYTES = 2 << 20
+N = BLOCK_BYTES // TUPLE_BYTES
+PLANS = ("fsplit", "exptree", "maxtree", "autosplit", "parasplit")
+B = 0.005
+PAPER_SPLITTER, PAPER_FSPLIT_64 = 109_000, 100_000
+PAPER_PARASPLIT, PAPER_CHANNEL = 913.0, 980.0  # Mbit/s, at p = 55 and q = 512
+
+
+def main() -> int:
+    """Run it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="only the JSON object, on the last line")
+    parser.add_argument("--quick", action="store_true", help="shorter runs: for a look, not for a figure")
+    parser.add_argument("--plots", type=Path, help="folder for the plots")
+    options = parser.parse_args()
+    report = Report(f"splitting tuples of {TUPLE_BYTES} bytes", options.json)
+    report.row("what", "million tuples/s", "model", "CPU ns per tuple", "model")
+    report.progress("one splitter, a loop and a copy, in turn")
+    single = one_splitter(3 if options.quick else 9)
+    for name, rate in single.items():
+        report.row(name, rate / 1e6, "", 1e9 / rate, "")
+    profile = profile_split("threads", report.progress, quick=options.quick, block_bytes=BLOCK_BYTES)
+    with Grid("threads", Settings(block_bytes=BLOCK_BYTES)) as grid:
+        points = measured_points(grid, profile, report, options.quick)
+        parasplit = parasplit_end_to_end(grid, profile, report, options.quick)
+    channel_tuples_s = channel_rate(options.quick) / TUPLE_BYTES
+    at_channel = parasplit_at_channel(profile, channel_tuples_s)
+    if options.plots:
+        plot_theory(options.plots / "split-theory.png")
+        for key, label in (("w", "w, b = 0.5 %"), ("b", "b in %, w = 64")):
+            chosen = [point for point in points if point["sweep"] == key]
+            plot_measured(options.plots / f"split-by-{key}.png", chosen, key, label)
+    return report.finish(
+        {
+            "splitter_tuples_s": single["splitter"],
+            "vs_loop": single["splitter"] / single["Python loop"],
+            "of_copy": single["splitter"] / single["copy"],
+            "parasplit_tuples_s": parasplit["tuples_s"],
+            "of_channel": at_channel.rate / channel_tuples_s,
+            "efficiency": parasplit["efficiency"],
+            "model_error": statistics.median(point["error"] for point in points),
+            "derived": {
+                "parasplit_tuples_s": parasplit["derived_tuples_s"],
+                "parasplit_p": at_channel.shape["p"],
+                "channel_tuples_s": channel_tuples_s,
+            },
+            "fit_error": profile.error,
+            "coefficients": profile.coefficients.to_json(),
+            "points": points,
+        }
+    )
+
+
+def one_splitter(rounds: int) -> dict[str, float]:
+    """Tuples per CPU second of one splitter (q = 64, b = 0.5 %), of a loop over tuples, and of copying their bytes."""
+    pool = [block.stamped(ordinals=range(k * N, k * N + N)) for k, block in enumerate(tuple_pool(N, 64, B, 0.0))]
+    splitter = Splitter(SplitTuple, 64, routing(RFN, BFN, SplitTuple, 64))
+    target = [{name: np.empty_like(column) for name, column in block.columns.items()} for block in pool]
+
+    def split(block: PhysicalWindow, _at: int) -> None:
+        splitter.push(0, block)
+
+    def copy(block: PhysicalWindow, at: int) -> None:
+        for name, column in block.columns.items():
+            np.copyto(target[at][name], column)
+
+    def loop(block: PhysicalWindow, _at: int) -> None:
+        loop_over_tuples(block[: N // 16], 64)
+
+    ways = {"splitter": (split, N, 40), "copy": (copy, N, 80), "Python loop": (loop, N // 16, 4)}
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, (work, tuples, times) in ways.items():
+            for at, block in enumerate(pool):
+                work(block, at)
+            began_s = time.thread_time()
+            for at in itertools.islice(itertools.cycle(range(len(pool))), times):
+                work(pool[at], at)
+            found[name].append(times * tuples / (time.thread_time() - began_s))
+    return {name: median(rates) for name, rates in found.items()}
+
+
+def loop_over_tuples(block: PhysicalWindow, w: int) -> list[list[tuple[int, ...]]]:
+    """The same split as a person would write it in Python."""
+    outputs: list[list[tuple[int, ...]]] = [[] for _ in range(w)]
+    kind, xway = list(block.columns).index("kind"), list(block.columns).index("xway")
+    for row in zip(*(column.tolist() for column in block.columns.values()), strict=True):
+        if row[kind] == POSITION:
+            outputs[row[xway]].append(row)
+        elif row[kind] == 2:
+            for output in outputs:
+                output.append(row)
+    return outputs
+
+
+def measured_points(grid: Grid, profile: SplitProfile, report: Report, quick: bool) -> list[dict[str, Any]]:
+    """Plans by width at b = 0.5 % and by broadcast share at w = 64, with what the model says of each."""
+    widths: Sequence[int] = (2, 16, 64) if quick else (2, 8, 32, 64, 128, 256, 512)
+    shares: Sequence[float] = (0.0, 0.05, 0.5) if quick else (0.0, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
+    points = [("w", plan, w, B) for w in widths for plan in PLANS]
+    points += [("b", plan, 64, b) for b in shares for plan in PLANS]
+    made = []
+    for sweep, plan, w, b in points:
+        p = 2 if quick else 4
+        flow = split_flow(plan, w, p=p, b=b, a=profile.coefficients.a)
+        tuples = int((500_000 if quick else 3_000_000) / (1 + w * b + w / 64))
+        run = run_split(grid, flow, max(tuples, 4 * N), N, b)
+        predicted = choose_split(profile.coefficients, StreamShares(b=b, n=N), w, has_bfn=b > 0, p=p).named(plan)
+        point = compared(run, predicted) | {"sweep": sweep, "plan": plan, "w": w, "b": 100 * b if sweep == "b" else b}
+        made.append(point)
+        report.progress(
+            f"{plan}, w = {w}, b = {b:.1%}: {point['tuples_s'] / 1e6:.1f} M tuples/s, error {point['error']:.0%}"
+        )
+        report.row(
+            f"{plan}, w = {w}, b = {b:.1%} (derived)",
+            point["tuples_s"] / 1e6,
+            point["predicted_tuples_s"] / 1e6,
+            point["cpu_s_per_tuple"] * 1e9,
+            point["predicted_cpu_s_per_tuple"] * 1e9,
+        )
+    return made
+
+
+def compared(run: SplitRun, predicted: Prediction) -> dict[str, Any]:
+    """A run beside its prediction: rate with one core per site, CPU per tuple, and the error of the rate."""
+    rate = run.derived_rate
+    return {
+        "tuples_s": rate,
+        "predicted_tuples_s": predicted.rate,
+        "cpu_s_per_tuple": run.spent_s("router", "splitter", "processor") / run.tuples,
+        "predicted_cpu_s_per_tuple": predicted.cost_s,
+        "error": abs(predicted.rate - rate) / rate,
+    }
+
+
+def parasplit_end_to_end(grid: Grid, profile: SplitProfile, report: Report, quick: bool) -> dict[str, float]:
+    """p = 2, q = 64, b = 0.5 %: tuples per second on the clock of this machine, and the efficiency (equation 7)."""
+    found = []
+    for number in range(1 if quick else 5):
+        run = run_split(grid, split_flow("parasplit", 64, p=2, b=B), 1_000_000 if quick else 6_000_000, N, B)
+        found.append(run)
+        report.progress(f"parasplit end to end, round {number + 1}: {run.tuples / run.seconds / 1e6:.1f} M tuples/s")
+    rate = median([run.tuples / run.seconds for run in found])
+    spent = [[run.spent_s(kind) for run in found] for kind in ("router", "splitter", "processor")]
+    derived = median([run.derived_rate for run in found])
+    predicted = parasplit_prediction(profile.coefficients, StreamShares(b=B, n=N), 2, 64)
+    cost = [sum(run.spent_s(kind) for kind in ("router", "splitter", "processor")) / run.tuples for run in found]
+    report.row("parasplit, p = 2, q = 64 (measured)", rate / 1e6, "", median(cost) * 1e9, predicted.cost_s * 1e9)
+    return {
+        "tuples_s": rate,
+        "derived_tuples_s": derived,
+        "efficiency": efficiency(*(median(kind) for kind in spent)),
+    }
+
+
+def channel_rate(quick: bool) -> float:
+    """Bytes per second of physical windows of this size through shared memory to a process that reads them."""
+    return profiling.measure_channel(BLOCK_BYTES, total_bytes=1 << (27 if quick else 29), rounds=1 if quick else 5)
+
+
+def parasplit_at_channel(profile: SplitProfile, channel_tuples_s: float) -> Prediction:
+    """Parasplit with as many splitters as equation 3 asks for to keep up with the channel: derived."""
+    shares = StreamShares(b=B, n=N)
+    p = cost_model_p(profile.coefficients, shares, 64, channel_tuples_s)
+    return parasplit_prediction(profile.coefficients, shares, p, 64, channel_tuples_s)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

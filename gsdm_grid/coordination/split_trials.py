@@ -1,0 +1,196 @@
+"""Measuring what splitting costs: splitstream plans run over synthetic tuples, and coefficients are fitted to them.
+
+The tuples are as wide as those of Linear Road: fifteen 32-bit integers, and the timestamp that all windows have. A plan
+runs a little first; what sites spent in that time on getting started is subtracted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gsdm_grid.channels import profiling
+from gsdm_grid.config import Settings
+from gsdm_grid.coordination.grid import DEFAULT_BLOCK_BYTES, Grid
+from gsdm_grid.coordination.split_profile import SplitProfile
+from gsdm_grid.coordination.streams import register_input_stream, register_result_stream
+from gsdm_grid.flow import DataFlow, build
+from gsdm_grid.functions.routing import routing
+from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
+from gsdm_grid.planning.plan import Plan
+from gsdm_grid.planning.split_fit import Observed, fit, median_error
+from gsdm_grid.planning.split_sites import observations
+
+ATTRIBUTES = (
+    *("kind", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos"),
+    *("qid", "s_init", "s_end", "dow", "tod", "day"),
+)
+SplitTuple = create_stream_type("SplitTuple", dict.fromkeys(ATTRIBUTES, "int32"), registry=TypeRegistry())
+TUPLE_BYTES = 4 * len(ATTRIBUTES) + 8
+POSITION, BALANCE, TRAVEL_TIME = 0, 2, 4
+RFN = f"xway if kind == {POSITION} else None"
+BFN = f"kind == {BALANCE}"
+POOL = 4  # different physical windows; more would only fill the memory
+WAIT_S = 240.0
+Progress = Callable[[str], None]
+
+
+@lru_cache(8)
+def tuple_pool(n: int, w: int, b: float, o: float, seed: int = 0) -> list[PhysicalWindow]:
+    """Physical windows of ``n`` tuples: position reports of ``w`` expressways, a share b to broadcast and o to omit."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for _ in range(POOL):
+        columns = {name: rng.integers(0, 100, n, np.int32) for name in ATTRIBUTES}
+        lot = rng.random(n)
+        columns["kind"] = np.where(lot < b, BALANCE, np.where(lot < b + o, TRAVEL_TIME, POSITION)).astype(np.int32)
+        columns["xway"] = rng.integers(0, w, n, np.int32)
+        made.append(SplitTuple.block(ts=np.zeros(n, np.int64), **columns))
+    return made
+
+
+def tuple_stream(n: int, w: int, b: float, o: float, seed: int = 0) -> Iterator[PhysicalWindow]:
+    """The pool over and over, with timestamps that rise; for interface ``generator``."""
+    pool = tuple_pool(n, w, b, o, seed)
+    for number in itertools.count():
+        block = pool[number % POOL]
+        yield PhysicalWindow(block.type, {**block.columns, "ts": np.arange(number * n, number * n + n)})
+
+
+@dataclass(frozen=True)
+class SplitRun:
+    """A run of a splitstream plan: what its sites did and spent, without what they did to get started."""
+
+    plan: Plan
+    tuples: int
+    seconds: float
+    observed: Mapping[str, Observed]
+
+    def spent_s(self, *kinds: str) -> float:
+        """CPU seconds of all sites of these kinds."""
+        return sum(one.cost_s for one in self.observed.values() if one.kind in kinds)
+
+    @property
+    def derived_rate(self) -> float:
+        """Tuples per second with one core per site: the busiest sets the pace."""
+        return self.tuples / max(one.cost_s for one in self.observed.values())
+
+
+def split_flow(plan: str, w: int, *, p: int = 2, b: float = 0.0, a: float = 1.0) -> DataFlow:
+    """A plan of this name with query processors that only count."""
+    bfn = BFN if b > 0 else None
+    if plan == "parasplit":
+        return build({"template": "parasplit", "p": p, "q": w, "rfn": RFN, "bfn": bfn})
+    options = {"b": b, "a": a} if plan == "maxtree" else {}
+    split = {"template": plan, "w": w, "rfn": RFN, "bfn": bfn, **options}
+    count = {"template": "mapstream", "fun": "identity", "params": {}, "w": w}
+    return build({"template": "pipe", "args": [split, count]})
+
+
+def run_split(grid: Grid, flow: DataFlow, tuples: int, n: int, b: float = 0.0, o: float = 0.0) -> SplitRun:
+    """Run a flow over synthetic tuples in physical windows of ``n``; the first tenth is for getting started."""
+    params = {"n": n, "w": flow.width, "b": b, "o": o}
+    tuple_pool(**params)  # where the source is a thread of this process, it finds them made
+    source = register_input_stream(SplitTuple, None, "generator", function=f"{__name__}:tuple_stream", params=params)
+    sinks = [register_result_stream(None, "null", name=f"out{number}") for number in range(flow.width)]
+    windows = max(-(-tuples // n), 1)
+    query = grid.cq(flow, [source], sinks)
+    try:
+        query.run(count=max(windows // 10, POOL) * n).wait(WAIT_S)
+        before = _observed(query)
+        began_s = time.perf_counter()
+        query.run(count=windows * n).wait(WAIT_S)
+        seconds = time.perf_counter() - began_s
+        after = _observed(query)
+        assert query.plan is not None
+        difference = {site: _less(one, before[site]) for site, one in after.items() if site in before}
+        return SplitRun(query.plan, windows * n, seconds, difference)
+    finally:
+        query.drop()
+
+
+def profile_split(
+    placement: str, progress: Progress, *, quick: bool = False, block_bytes: int | None = None
+) -> SplitProfile:
+    """Measure the coefficients of splitting on this installation.
+
+    ``block_bytes`` is the size of physical windows; without it, it is doubled until a channel gains less than 0.15 %.
+    """
+    channel = _channel(progress, quick, block_bytes)
+    n = max(channel.block_bytes // TUPLE_BYTES, 1)
+    tuples = 400_000 if quick else 2_000_000
+    runs: list[SplitRun] = []
+    for size in (max(n // 8, 1), n):
+        with Grid(placement, Settings(block_bytes=size * TUPLE_BYTES)) as grid:
+            for name, w, p, b in PROFILE_RUNS if not quick else PROFILE_RUNS[::2]:
+                progress(f"{name}, w = {w}, b = {b:.1%}, physical windows of {size:,} tuples")
+                runs.append(run_split(grid, split_flow(name, w, p=p, b=b), tuples // (1 + int(w * b)), size, b))
+    observed = [one for run in runs for one in run.observed.values()]
+    coefficients = fit(observed)
+    return SplitProfile(
+        placement,
+        coefficients,
+        TUPLE_BYTES,
+        channel.block_bytes,
+        deciding_seconds(RFN, BFN, tuple_pool(n, 64, 0.005, 0.0), 64),
+        0.0 if placement == "threads" else channel.tried[channel.block_bytes],
+        median_error(coefficients, observed),
+        datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+PROFILE_RUNS = (
+    ("fsplit", 2, 0, 0.0),
+    ("fsplit", 16, 0, 0.02),
+    ("fsplit", 64, 0, 0.0),
+    ("fsplit", 64, 0, 0.02),
+    ("fsplit", 16, 0, 0.2),
+    ("parasplit", 4, 2, 0.0),
+    ("parasplit", 32, 2, 0.01),
+    ("parasplit", 32, 6, 0.01),
+)
+"""Plan, width, window splitters and broadcast share of the runs that coefficients come from."""
+
+
+def deciding_seconds(rfn: Any, bfn: Any, blocks: list[PhysicalWindow], w: int) -> float:
+    """CPU seconds per tuple for evaluating rfn and bfn over these blocks."""
+    decide = routing(rfn, bfn, blocks[0].type, w)
+    decide(blocks[0])
+    began_s = time.thread_time()
+    for block in blocks:
+        decide(block)
+    return (time.thread_time() - began_s) / sum(len(block) for block in blocks)
+
+
+def _channel(progress: Progress, quick: bool, block_bytes: int | None) -> profiling.Choice:
+    def measure(size: int) -> float:
+        progress(f"channel, physical windows of {size >> 10} KiB")
+        return profiling.measure_channel(size, total_bytes=1 << (26 if quick else 28), rounds=1 if quick else 3)
+
+    if block_bytes is not None:
+        return profiling.Choice(block_bytes, {block_bytes: measure(block_bytes)})
+    return profiling.choose(measure)
+
+
+def _observed(query: Any) -> dict[str, Observed]:
+    return observations(query.plan, query.refresh())
+
+
+def _less(after: Observed, before: Observed) -> Observed:
+    same = {"kind", "outputs", "inputs"}
+    return replace(
+        after,
+        **{f.name: getattr(after, f.name) - getattr(before, f.name) for f in fields(after) if f.name not in same},
+    )
+
+
+def used_block_bytes() -> int:
+    """The size of physical windows that queries here use."""
+    return profiling.remembered_block_bytes() or DEFAULT_BLOCK_BYTES

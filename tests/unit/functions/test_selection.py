@@ -1,0 +1,69 @@
+"""Selection by conditions in text."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsdm_grid import cq, register_input_stream, register_result_stream
+from gsdm_grid.errors import FlowError, FunctionError
+from gsdm_grid.flow import central
+from gsdm_grid.functions import StreamView, functions
+from gsdm_grid.model import TypeRegistry, create_stream_type
+
+Car = create_stream_type("Car", {"spd": "int32", "lane": "int32", "name": "string"}, registry=TypeRegistry())
+
+
+def selected(block, condition):
+    function = functions.get("where")
+    view = StreamView(block.type, function.whole)
+    view.feed(block)
+    return function(view, condition=condition)
+
+
+def cars(speeds, lanes=None):
+    lanes = [0] * len(speeds) if lanes is None else lanes
+    return Car.block(ts=np.arange(len(speeds)), spd=speeds, lane=lanes, name=["car"] * len(speeds)).stamped(
+        ordinals=range(100, 100 + len(speeds))
+    )
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-100, 100), min_size=1, max_size=50), st.integers(-100, 100))
+def test_what_the_condition_holds_for_is_kept_with_its_place(speeds, limit):
+    kept = selected(cars(speeds), f"spd < {limit}")
+    assert kept.spd.tolist() == [speed for speed in speeds if speed < limit]
+    assert list(kept.ordinals) == [100 + place for place, speed in enumerate(speeds) if speed < limit]
+
+
+def test_nothing_counts_as_not_holding():
+    assert selected(cars([1, 2, 3]), "spd > 1 if spd != 2 else None").spd.tolist() == [3]
+
+
+def test_a_condition_that_does_not_fit_is_refused_when_the_query_is_compiled(threads_grid):
+    for condition, reason in (
+        ("speed < 3", "unknown attribute 'speed'"),
+        ("spd + 1", "is a whole number, not a truth value"),
+        ("spd <", "invalid syntax"),
+    ):
+        query = cq(
+            central("where", [condition]),
+            [register_input_stream(Car, [cars([1])])],
+            [register_result_stream()],
+            grid=threads_grid,
+        )
+        with pytest.raises(FlowError, match=reason):
+            query.compile()
+        query.drop()
+
+
+def test_a_condition_that_fails_on_a_tuple_names_it(threads_grid):
+    query = cq(
+        central("where", ["spd // lane > 1"]),
+        [register_input_stream(Car, [cars([4, 5], [1, 0])])],
+        [register_result_stream()],
+        grid=threads_grid,
+    )
+    with pytest.raises(FunctionError, match=r"division by zero, at Car\(ts=1, spd=5, lane=0"):
+        query.run().wait(10)
+    query.drop()

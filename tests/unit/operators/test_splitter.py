@@ -1,0 +1,123 @@
+"""The splitter as pure logic: its kernel against a loop over tuples, marks, statistics, skew."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gsdm_grid import PhysicalWindow, create_stream_type
+from gsdm_grid.functions import Decision
+from gsdm_grid.model import TypeRegistry, as_array
+from gsdm_grid.operators import Splitter
+from gsdm_grid.operators.splitter import hot_output, scatter
+
+Mixed = create_stream_type(
+    "Mixed",
+    {"number": "int32", "name": "string", "fixed": "vector[3] of float32", "free": "vector of int16"},
+    registry=TypeRegistry(),
+)
+
+
+def loop(outputs, broadcast, ways):
+    """What the kernel must give, tuple by tuple."""
+    made = [[] for _ in range(ways)]
+    for row, output in enumerate(outputs):
+        if broadcast is not None and broadcast[row]:
+            for one in made:
+                one.append(row)
+        elif output >= 0:
+            made[output].append(row)
+    return made
+
+
+def mixed(count):
+    return Mixed.block(
+        ts=np.arange(count) * 10,
+        number=np.arange(count),
+        name=[f"n{k}" for k in range(count)],
+        fixed=np.arange(3 * count, dtype=np.float32).reshape(count, 3),
+        free=[np.arange(k % 4, dtype=np.int16) for k in range(count)],
+    )
+
+
+@given(data=st.data(), count=st.integers(0, 80), ways=st.sampled_from([1, 2, 3, 64, 254, 255, 256, 257, 300]))
+def test_the_kernel_does_what_a_loop_over_tuples_does(data, count, ways):
+    outputs = np.array(data.draw(st.lists(st.integers(-1, ways - 1), min_size=count, max_size=count)), np.int64)
+    broadcast = data.draw(
+        st.none() | st.lists(st.booleans(), min_size=count, max_size=count).map(lambda given: np.array(given, bool))
+    )
+    rows, borders = scatter(outputs, broadcast, ways)
+    assert [rows[a:b].tolist() for a, b in itertools.pairwise(borders)] == loop(outputs, broadcast, ways)
+    assert len(rows) == borders[-1]
+
+
+def test_many_tuples_go_where_the_loop_sends_them():
+    rng = np.random.default_rng(1)
+    outputs, broadcast = rng.integers(-1, 64, 50_000), rng.random(50_000) < 0.005
+    rows, borders = scatter(outputs, broadcast, 64)
+    assert [rows[a:b].tolist() for a, b in itertools.pairwise(borders)] == loop(outputs, broadcast, 64)
+
+
+@given(data=st.data(), count=st.integers(1, 30), ways=st.integers(1, 5), stride=st.sampled_from([1, 3, None]))
+def test_every_kind_of_column_and_the_ordinals_go_along(data, count, ways, stride):
+    block = mixed(count)
+    places = np.cumsum(np.arange(count) % 4) if stride is None else range(7, 7 + count * stride, stride)
+    block = block.stamped(ordinals=places, mark=1000)
+    outputs = np.array(data.draw(st.lists(st.integers(-1, ways - 1), min_size=count, max_size=count)))
+    broadcast = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)))
+    made = Splitter(Mixed, ways, lambda _: Decision(outputs, broadcast)).push(0, block)
+    assert len(made) == ways
+    for part, expected in zip(made, loop(outputs, broadcast, ways), strict=True):
+        assert list(part) == [block[row] for row in expected]
+        assert part.mark == 1000
+        assert as_array(part.ordinals).tolist() == as_array(block.ordinals)[expected].tolist()
+
+
+def test_outputs_without_tuples_get_the_mark():
+    block = mixed(4).stamped(ordinals=range(4), mark=9)
+    made = Splitter(Mixed, 3, lambda b: Decision(np.zeros(len(b), int))).push(0, block)
+    assert [(len(part), part.mark) for part in made] == [(4, 9), (0, 9), (0, 9)]
+    assert np.shares_memory(made[0].number, block.number)  # a block that stays together is not copied
+    alone = PhysicalWindow.empty(Mixed, 12)
+    assert [part.mark for part in Splitter(Mixed, 3, lambda b: Decision(np.zeros(0, int))).push(0, alone)] == [12] * 3
+
+
+def test_context_of_a_segment_is_not_split():
+    block = mixed(5).stamped(ordinals=range(5), halo=2)
+    made = Splitter(Mixed, 2, lambda b: Decision(b.number % 2)).push(0, block)
+    assert [part.number.tolist() for part in made] == [[2, 4], [3]]
+
+
+def test_results_are_slices_of_one_buffer():
+    block = mixed(100).stamped(ordinals=range(100))
+    made = Splitter(Mixed, 4, lambda b: Decision(b.number % 4)).push(0, block)
+    assert len({part.number.__array_interface__["data"][0] // 1_000_000 for part in made}) <= 2
+    assert all(part.number.base is made[0].number.base for part in made)
+    with pytest.raises(ValueError, match="read-only"):
+        made[0].number[0] = 1
+
+
+def test_statistics_tell_what_became_of_the_tuples():
+    splitter = Splitter(Mixed, 3, lambda b: Decision(np.where(b.number < 6, b.number % 3, -1), b.number == 9))
+    for _ in range(2):
+        splitter.push(0, mixed(10).stamped(ordinals=range(10)))
+    told = splitter.statistics()
+    assert (told["tuples"], told["omitted"], told["routed"], told["broadcast"]) == (20, 6, 12, 2)
+    assert told["per_output"] == [6, 6, 6]
+    assert told["o"] + told["r"] + told["b"] == pytest.approx(1)
+    assert told["hot"] is None
+
+
+def test_an_output_that_gets_most_of_the_tuples_is_named():
+    splitter = Splitter(Mixed, 4, lambda b: Decision(np.where(b.number % 10 == 0, b.number // 10 % 4, 2)))
+    splitter.push(0, mixed(1000).stamped(ordinals=range(1000)))
+    hot = splitter.statistics()["hot"]
+    assert hot["output"] == 2
+    assert hot["share"] > 0.9
+
+
+@pytest.mark.parametrize("counts", [[0, 0], [5], [1, 0, 0], [100, 120, 90], [10_000, 9_900]])
+def test_chance_and_even_outputs_are_not_called_hot(counts):
+    assert hot_output(np.array(counts)) is None
