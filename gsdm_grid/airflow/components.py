@@ -5,8 +5,8 @@ stopped. Here Airflow's own commands are run in forks of one process that has im
 server while the database is made ready. Whatever the components start stays below this process (it adopts orphans), so
 that it can end all of them.
 
-Stdin carries one line, a `Wanted` document, and then stays open for as long as Airflow is wanted; stdout tells in lines of
-JSON how far it is. Each component logs into a file of its own.
+Stdin carries one line, a `Wanted` document, and then stays open for as long as Airflow is wanted; stdout tells in lines
+of JSON how far it is. Each component logs into a file of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -78,8 +79,8 @@ def _start(family: Family, wanted: Wanted) -> None:
     airflow("pools", "set", wanted["pool"], "1", "Trials run one at a time.", "--include-deferred")
     os.close(ready)
     tell("starting the components")
-    for name, *options in ((SCHEDULER, "--skip-serve-logs"), (DAG_PROCESSOR,), (TRIGGERER, "--skip-serve-logs")):
-        family.fork(name, lambda name=name, options=options: airflow_main(name, *options))
+    for command in ((SCHEDULER, "--skip-serve-logs"), (DAG_PROCESSOR,), (TRIGGERER, "--skip-serve-logs")):
+        family.fork(command[0], partial(airflow_main, *command))
     tell("started")
 
 
@@ -211,7 +212,7 @@ def _signal(pids: Sequence[int], number: int) -> None:
 
 
 def _adopt_orphans() -> None:
-    """Processes whose parent dies become children of this one, not of init. Linux can; elsewhere they are found late."""
+    """Processes whose parent dies become children of this one, not of init, where the system can do that."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

@@ -62,8 +62,8 @@ class LocalSettings:
     def variables(self) -> dict[str, str]:
         """The environment of its processes. What people set there themselves wins, except for addresses and places.
 
-        Few processes, no example DAGs, nothing told to anybody; scripts of this Python come first, as tasks may look for
-        ``airflow`` itself, and what is asked on this machine is not asked through a proxy.
+        Few processes, no example DAGs, nothing told to anybody; scripts of this Python come first, as tasks may look
+        for ``airflow`` itself, and what is asked on this machine is not asked through a proxy.
         """
         gentle = {
             "AIRFLOW__CORE__PARALLELISM": str(self.parallelism),
@@ -92,12 +92,13 @@ class LocalSettings:
         return {**gentle, **self.environment, **proxies, **placed}
 
     def _database(self) -> dict[str, str]:
-        url = self.database or f"sqlite:///{self.home / 'airflow.db'}"
-        made = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": url}
-        if url.startswith("postgres"):  # psycopg, which the coordinator uses too, does both kinds of requests
-            url = f"postgresql+psycopg://{url.partition('://')[2]}"
-            made = dict.fromkeys(("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC"), url)
-        return made
+        name = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+        if self.database is None:
+            return {name: f"sqlite:///{self.home / 'airflow.db'}"}
+        if not self.database.startswith("postgres"):
+            return {name: self.database}
+        url = f"postgresql+psycopg://{self.database.partition('://')[2]}"
+        return {name: url, f"{name}_ASYNC": url}  # psycopg, which the coordinator uses too, serves both
 
 
 class LocalAirflow:
@@ -128,7 +129,9 @@ class LocalAirflow:
         self._reader.join(5)
         component = next((one["component"] for one in self._steps if one["step"] == "ended"), None)
         log = self.settings.logs / f"{component or 'start'}.log"
-        doing = next((one["step"] for one in reversed(self._steps) if one["step"] not in ("ending", "ended")), "starting")
+        doing = next(
+            (one["step"] for one in reversed(self._steps) if one["step"] not in ("ending", "ended")), "starting"
+        )
         what = f"Airflow's {component} has ended" if component else f"Airflow has ended while {doing}"
         raise GsdmError(f"{what}; the end of {log}:\n{_end_of(log)}")
 
