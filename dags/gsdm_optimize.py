@@ -26,6 +26,7 @@ PARAMS = {
 }
 REQUEST = {name: f"{{{{ params.{name} }}}}" for name in PARAMS} | {"segment": "{{ ti.xcom_pull('record_segment') }}"}
 OPTIMIZATION = "{{ ti.xcom_pull('start') }}"
+TRIAL = {"task_id": "trial", "optimization": OPTIMIZATION, "pool": gsdm.POOL, "map_index_template": gsdm.LABEL}
 
 with DAG(
     "gsdm_optimize",
@@ -49,11 +50,11 @@ with DAG(
                 trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,
             )
             last >> ask
-            last = gsdm.TrialOperator.partial(task_id="trial", optimization=OPTIMIZATION).expand(request=ask.output)
+            last = gsdm.TrialOperator.partial(**TRIAL).expand(request=ask.output)
     choose = gsdm.ChooseOperator(task_id="choose", optimization=OPTIMIZATION, trigger_rule=TriggerRule.ALL_DONE)
     with TaskGroup("verify"):
         ask = gsdm.AskVerificationOperator(task_id="ask", optimization=OPTIMIZATION)
-        again = gsdm.TrialOperator.partial(task_id="trial", optimization=OPTIMIZATION).expand(request=ask.output)
+        again = gsdm.TrialOperator.partial(**TRIAL).expand(request=ask.output)
     publish = gsdm.PublishOperator(task_id="publish", optimization=OPTIMIZATION, trigger_rule=TriggerRule.NONE_FAILED)
     report = gsdm.ReportOperator(task_id="report", optimization=OPTIMIZATION)
     last >> choose >> ask >> again >> publish >> report

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Document = Mapping[str, Any]
 ATTACHED_S, LOOK_S = 10.0, 0.1
 POOL = "gsdm_trials"
+"""Pool of one slot, deferred tasks included, that trials belong into: they are run one at a time."""
+LABEL = "{{ task.request['label'] }}"
+"""What a trial that is mapped over is called: its plan."""
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 
 
@@ -180,11 +183,9 @@ class TrialOperator(_OfOptimization):
         request: Any,
         attached_s: float = ATTACHED_S,
         patience_s: float = PATIENCE_S,
-        pool: str = POOL,
-        map_index_template: str = "{{ task.request['label'] }}",
         **kwargs: Any,
     ) -> None:
-        super().__init__(pool=pool, map_index_template=map_index_template, **kwargs)
+        super().__init__(**kwargs)
         self.request = request
         self.attached_s = attached_s
         self.patience_s = patience_s

@@ -1,4 +1,4 @@
-"""A running coordinator for the tests of the REST face: a process of its own, as people run it."""
+"""A running coordinator for tests over its REST face: a process of its own, as people run it."""
 
 import json
 import signal
