@@ -13,7 +13,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, cast
@@ -23,19 +23,33 @@ import sqlalchemy as sa
 from api.auth import Role
 from api.autoscaling import Autoscaler, Watched
 from api.errors import Problem, document, problem_of
-from api.installed import check_specification
+from api.installed import check_specification, check_stream
 from api.metrics import Sample, chosen, samples_of, totals_of
 from api.operations import Operations
+from api.optimization_requests import fingerprint
+from api.optimizations import Optimizations
+from api.segments import Segments
 from api.settings import ServiceSettings
 from api.store import Store, events, queries, streams
 from api.trials import Trials
 from gsdm_grid.channels import interfaces
 from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.coordination import ContinuousQuery, Grid, lifecycle
-from gsdm_grid.coordination.specification import KEPT, QuerySpecification, Stop, parse, parse_stop, with_degree
-from gsdm_grid.errors import FlowError, InvalidTransition, ResourceError
+from gsdm_grid.coordination.specification import (
+    AUTO,
+    KEPT,
+    QuerySpecification,
+    Stop,
+    parse,
+    parse_stop,
+    with_degree,
+    with_plan,
+)
+from gsdm_grid.errors import FlowError, GsdmError, InvalidTransition, ResourceError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.planning import Plan, compile_flow, placement_policy, resumption
+from gsdm_grid.planning.staleness import stale_data
+from gsdm_grid.planning.trial import measured
 from resource_manager.policy import AutoscalePolicy
 
 _log = logging.getLogger("gsdm.coordinator")
@@ -49,6 +63,8 @@ DESIRED = {
     "drop": "dropped",
 }
 """The state that is wanted after a step."""
+LEAST_WINDOWS = 100
+"""Windows that a query must have read before its cost is compared with that of its trial."""
 
 
 class Coordinator:
@@ -58,7 +74,9 @@ class Coordinator:
         self.settings = settings
         self.operations = Operations(store, self._carry_out)
         self._autoscaler = Autoscaler(self._autoscaled, self._autoscale)
-        self.trials = Trials(store, self.operations, self._checked, lambda: self.grid)
+        self.trials = Trials(store, self.operations, self.checked, lambda: self.grid)
+        self.segments = Segments(store, self.operations, settings.home / "segments", self.source, lambda: self.grid)
+        self.optimizations = Optimizations(store, self.operations, self.trials, self.segments, self)
         self.ready = False
         self._store = store
         self._changes: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
@@ -122,7 +140,7 @@ class Coordinator:
 
     def submit(self, given: Any, token_id: str, role: str) -> dict[str, Any]:
         """Check a specification and store it as a new query."""
-        specification = self._checked(given, role)
+        specification = self.checked(given, role)
         now_s = time.time()
         row = {
             "name": specification.name,
@@ -156,7 +174,7 @@ class Coordinator:
 
     def replace(self, name: str, given: Any, role: str, if_match: str | None) -> dict[str, Any]:
         """Give a query that is not installed another specification; what was kept of its results goes."""
-        specification = self._checked({**given, "name": given.get("name", name)}, role)
+        specification = self.checked({**given, "name": given.get("name", name)}, role)
         if specification.name != name:
             raise FlowError("name", f"is {specification.name!r}, but the query's is {name!r}")
         with self._lock:
@@ -299,12 +317,77 @@ class Coordinator:
         return self._log(name, wanted, self.compiled(name).stream(wanted).type)
 
     def registered(self, kind: str, name: str) -> Mapping[str, Any]:
-        """The document of a registered source or sink."""
+        """The document of a registered source or sink, or of a recorded segment."""
+        if kind == "segment":
+            return self.segments.document(name)
         found = self._store.row(sa.select(streams.c.document).where(streams.c.kind == kind, streams.c.name == name))
         if found is None:
             raise FlowError(kind, f"there is no registered {kind} {name!r:.80}")
         document: Mapping[str, Any] = found["document"]
         return document
+
+    def source(self, given: Any, role: str) -> Mapping[str, Any]:
+        """The document of a source, from its registered name or as it is; checked for a role."""
+        if isinstance(given, str):
+            return self.registered("source", given)
+        if not isinstance(given, Mapping):
+            raise FlowError("source", f"expected the name of a source or a mapping, got {type(given).__name__}")
+        check_stream(given, "source", cast(Role, role), self.settings.data_folders)
+        return {name: value for name, value in given.items() if name in ("type", "interface", "options")}
+
+    def adopt_plan(self, optimization: str, work: str, choice: Mapping[str, Any], named: Sequence[str]) -> list[Any]:
+        """Give a plan to the queries that leave theirs to the optimizer, and to those named; tells what became of it.
+
+        A running query is wired anew where that can be done in mid-stream; its operation says so if not.
+        """
+        told: list[dict[str, Any]] = []
+        rows = {row["name"]: row for row in self._store.rows(sa.select(queries).order_by(queries.c.name))}
+        told += [{"query": name, "error": "there is no such query"} for name in named if name not in rows]
+        for name, row in rows.items():
+            auto = row["specification"].get("plan") == AUTO
+            if name not in named and not (auto and self._work(row["specification"]) == work):
+                continue
+            plan = None if auto else {"plan": choice["plan"], "block_bytes": choice["block_bytes"]}
+            params = {"optimization": optimization, "chosen": choice["key"], "plan": plan}
+            try:
+                told.append({"query": name, "operation": self.act(name, "replan", params)["id"]})
+            except (Problem, GsdmError) as error:
+                told.append({"query": name, "error": str(error)})
+        return told
+
+    def drift(self, threshold: float) -> Iterator[dict[str, Any]]:
+        """Running queries whose cost has drifted from that of the trial which their plan was chosen by."""
+        for name, query in list(self.grid.queries.items()):
+            row = self._store.row(sa.select(queries.c.specification).where(queries.c.name == name))
+            if row is None or query.state != "active" or query.plan is None:
+                continue
+            chosen = self.optimizations.published_for(self._work(row["specification"]))
+            if chosen is None:
+                continue
+            now = measured(query.plan, query.statistics(), 0.0)
+            if now.windows < LEAST_WINDOWS:
+                continue
+            cost_s, then_s = now.figures()["cost_s"], chosen["figures"]["cost_s"]
+            drift = cost_s / then_s - 1 if then_s else 0.0
+            stale = chosen["stale"] + stale_data(chosen["window_bytes"], now.bytes / now.windows)
+            if abs(drift) > threshold or stale:
+                yield {
+                    "query": name,
+                    "optimization": chosen["optimization"],
+                    "chosen_cost_s": then_s,
+                    "measured_cost_s": cost_s,
+                    "drift": drift,
+                    "windows": now.windows,
+                    "stale": stale,
+                }
+
+    def _work(self, document: Mapping[str, Any]) -> str:
+        """What the optimizer's choices for a document are kept under."""
+        return fingerprint(document, document.get("placement") or self.settings.placement, self, self.segments)
+
+    def _chosen(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        found = self.optimizations.chosen(self._work(document))
+        return None if found is None else {name: found[name] for name in ("plan", "block_bytes")}
 
     def uses(self, text: str) -> str | None:
         """Name of a query whose specification names this function, stream or type."""
@@ -323,14 +406,19 @@ class Coordinator:
         if action == "trial":
             self.trials.carry_out(name)
             return None
+        if action == "record":
+            self.segments.carry_out(name)
+            return None
+        if action == "optimize":
+            return self.optimizations.carry_out(name)
         row = self._row(name)
         query = self._live(row)
         if action in ("activate", "run") or operation.get("resumed"):
             self._activating[name] = operation["id"]
         if operation.get("resumed"):
             self._bring_back(query, row)
-        if action == "scale":  # also after a restart: it may have come in between
-            return self._scale(query, row, operation["params"])
+        if action in ("scale", "replan"):  # also after a restart: it may have come in between
+            return self._rewire(query, row, action, operation["params"])
         if operation.get("resumed"):
             return None
         if action == "compile":
@@ -350,11 +438,18 @@ class Coordinator:
         self._settle()
         return None
 
-    def _scale(self, query: ContinuousQuery, row: Mapping[str, Any], params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Another degree of parallelism; gives how long the stream stood still."""
-        degree = params["degree"]
-        given = with_degree(row["specification"], degree)
-        specification = self._checked(given, "admin")  # who may submit it was checked when it was submitted
+    def _rewire(
+        self, query: ContinuousQuery, row: Mapping[str, Any], action: str, params: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Another degree of parallelism, or the plan that was chosen; gives how long the stream stood still."""
+        outcome: dict[str, Any]
+        if action == "scale":
+            given = with_degree(row["specification"], params["degree"])
+            what, outcome = f"degree {params['degree']}", {"degree": params["degree"]}
+        else:
+            given = with_plan(row["specification"], params["plan"]) if params["plan"] else row["specification"]
+            what, outcome = f"plan {params['chosen']} of {params['optimization']}", {"plan": params["chosen"]}
+        specification = self.checked(given, "admin")  # who may submit it was checked when it was submitted
         was = query.state
         stall_s = 0.0
         if was in ("active", "stopping"):
@@ -368,7 +463,7 @@ class Coordinator:
         self._settle()
         with self._lock:
             self._specifications[query.id] = specification
-        told = [f"degree {degree}", params.get("reason"), f"stood still for {stall_s:.3f} s" if stall_s else None]
+        told = [what, params.get("reason"), f"stood still for {stall_s:.3f} s" if stall_s else None]
         detail = "; ".join(part for part in told if part)
         state = was if plan is not None else "specified"
         planned = plan.to_json() if plan is not None else None
@@ -376,7 +471,7 @@ class Coordinator:
         if was == "installed":
             self._install(self._live(self._row(query.id)))
             self._settle()
-        return {"degree": degree, "stall_s": stall_s}
+        return {**outcome, "stall_s": stall_s}
 
     def _autoscaled(self) -> Iterator[Watched]:
         """Running queries that scale by themselves."""
@@ -483,6 +578,7 @@ class Coordinator:
                 wanted.schedule,
                 wanted.flush_s,
                 wanted.placement,
+                wanted.block_bytes,
             )
             if row["plan"]:
                 made.adopt(Plan.from_json(row["plan"]))
@@ -552,10 +648,11 @@ class Coordinator:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _checked(self, given: Any, role: str) -> QuerySpecification:
+    def checked(self, given: Any, role: str) -> QuerySpecification:
+        """A specification that compiles, and names nothing that its author may not; says what is wrong otherwise."""
         if isinstance(given, Mapping):
             check_specification(given, cast(Role, role), self.settings.data_folders)
-        specification = parse(given, self.registered)
+        specification = parse(given, self.registered, chosen=self._chosen)
         if len(specification.flow.vertices) > self.settings.limits.vertices:
             limit = self.settings.limits.vertices
             raise FlowError("flow", f"has {len(specification.flow.vertices)} vertices; at most {limit} are allowed")
@@ -571,7 +668,7 @@ class Coordinator:
     def _specification(self, row: Mapping[str, Any]) -> QuerySpecification:
         with self._lock:
             if row["name"] not in self._specifications:
-                self._specifications[row["name"]] = parse(row["specification"], self.registered)
+                self._specifications[row["name"]] = parse(row["specification"], self.registered, chosen=self._chosen)
             return self._specifications[row["name"]]
 
     def _row(self, name: str, if_match: str | None = None) -> dict[str, Any]:
@@ -615,7 +712,7 @@ def _step(action: str, params: Mapping[str, Any]) -> lifecycle.Action:
     """The step of the life cycle that an action of the REST face is."""
     if action == "deactivate" and params.get("mode") == "immediate":
         return "uninstall"
-    return cast(lifecycle.Action, {"delete": "drop", "scale": "rescale"}.get(action, action))
+    return cast(lifecycle.Action, {"delete": "drop", "scale": "rescale", "replan": "rescale"}.get(action, action))
 
 
 def _check(name: str, state: lifecycle.State, step: lifecycle.Action) -> None:

@@ -76,11 +76,12 @@ class Grid:
         schedule: Mapping[str, Any] | None = None,
         flush_s: float | None = None,
         placement: str | None = None,
+        block_bytes: int | None = None,
     ) -> ContinuousQuery:
         """A new query over a data flow (or a single function). Without result streams the result is kept.
 
         ``schedule`` holds an input rate (see `Schedule`); ``flush_s`` is how long windows may wait for others;
-        ``placement`` is another one than the grid's.
+        ``placement`` and ``block_bytes`` (size of physical windows) are others than the grid's.
         """
         policy = self.placement if placement is None else placement_policy(placement)
         query_id = name or self._ids.new("q")
@@ -97,6 +98,7 @@ class Grid:
             schedule,
             self.settings.flush_s if flush_s is None else flush_s,
             policy,
+            block_bytes,
         )
         self.queries[query_id] = made
         return made

@@ -22,8 +22,13 @@ def segment(service):
         return client.record_segment(RADIO, 128, "recorded")
 
 
-def specification(name, **members):
-    return {"name": name, "inputs": [RADIO], "function": "fft3", "stop": {"count": 40}, **members}
+def radio(seed, **options):
+    """A stream of its own: a choice is good for all queries over the same stream."""
+    return {**RADIO, "options": {"window": 64, "seed": seed, **options}}
+
+
+def specification(name, seed=0, **members):
+    return {"name": name, "inputs": [radio(seed)], "function": "fft3", "stop": {"count": 40}, **members}
 
 
 def run(grid, optimization, requests):
@@ -48,9 +53,9 @@ def test_a_segment_is_recorded_and_can_be_read_by_a_query(grid, segment):
 
 
 def test_the_coordinator_finds_a_plan_and_the_query_runs_with_it(grid, wait_for):
-    grid.submit(specification("searched", plan="auto"))
-    grid.submit(specification("plain"))
-    begun = grid.optimize(specification("searched"), count=COUNT, search={**QUICK, "strategies": ["window_split"]})
+    grid.submit(specification("searched", 1, plan="auto"))
+    grid.submit(specification("plain", 1))
+    begun = grid.optimize(specification("searched", 1), count=COUNT, search={**QUICK, "strategies": ["window_split"]})
     done = grid.wait_for_optimization(begun, 60)
     assert done.status == "published"
     assert done.choice["plan"] == {"strategy": "window_split", "degree": 2}
@@ -65,9 +70,9 @@ def test_the_coordinator_finds_a_plan_and_the_query_runs_with_it(grid, wait_for)
 
 
 def test_a_client_drives_a_search_step_by_step(grid, segment):
-    grid.submit(specification("driven", plan="central"))
+    grid.submit(specification("driven", 2, plan="central"))
     begun = grid.optimize(
-        specification("driven"), segment=segment.id, count=COUNT, search=QUICK, driver="client", publish_to=["driven"]
+        specification("driven", 2), segment=segment.id, count=COUNT, search=QUICK, driver="client", publish_to=["driven"]
     )
     number = 0
     while requests := grid.optimization_round(begun.id, number):
@@ -108,7 +113,7 @@ def test_the_next_round_waits_for_the_trials_of_this_one(grid):
 
 
 def test_a_failed_trial_is_reported_and_does_not_stop_the_others(grid):
-    odd = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 63}}  # cannot be split in two
+    odd = radio(3, window=63)  # cannot be split in two
     done = grid.optimize(specification("odd", inputs=[odd]), count=COUNT, search=QUICK, wait=True, timeout_s=60)
     rows = {row["key"]: row for row in done.choice["table"]}
     assert "cannot be split" in rows["window_split-2"]["error"]
@@ -151,14 +156,13 @@ def test_a_flow_that_says_all_leaves_nothing_to_choose(grid):
 
 
 def test_a_source_that_ends_early_makes_no_segment(grid):
-    short = {**RADIO, "options": {"window": 64, "limit": 5}}
     with pytest.raises(ApiProblem, match="the stream ended after 5 of 10 windows"):
-        grid.record_segment(short, 10)
+        grid.record_segment(radio(0, limit=5), 10)
 
 
 def test_a_running_query_shows_how_far_it_has_drifted(grid, wait_for):
-    done = grid.optimize(specification("drifting"), count=COUNT, search=QUICK, wait=True, timeout_s=60)
-    grid.submit(specification("drifting", plan="auto", stop=None))
+    done = grid.optimize(specification("drifting", 4), count=COUNT, search=QUICK, wait=True, timeout_s=60)
+    grid.submit(specification("drifting", 4, plan="auto", stop=None))
     grid.run("drifting")
     (found,) = wait_for(
         lambda: [one for one in grid.drift(0.0) if one["query"] == "drifting"], lambda found: len(found) == 1
