@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from api.installed import calls_code
 from api.segments import Segments
 from gsdm_grid.channels import interfaces
 from gsdm_grid.coordination import RegisteredStream
@@ -218,6 +219,8 @@ def _first_window_bytes(stream: RegisteredStream) -> float | None:
     source = interfaces.get(stream.interface)(stream.type, stream.options)
     if not source.replayable:
         return None
+    if calls_code(stream.interface):
+        return 0.0  # not known: its code runs on hosts, not here
     try:
         source.open(source.context)
         block = source.next(1)

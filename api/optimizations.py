@@ -251,19 +251,17 @@ class Optimizations:
         for request in requests:
             row = self._row(optimization_id)  # it may have been removed meanwhile
             trial = self._trials.of_search(optimization_id, request["key"])
-            if trial is not None and (trial["result"] is not None or trial["failure"] is not None):
-                continue
             if trial is None:
                 given, count, latency = request["specification"], request["count"], request["latency"]
                 asked = (optimization_id, request["key"], latency)
                 _, operation = self._trials.stored(given, count, row["token_id"], "admin", *asked)
                 self._operations.perform(operation)
             else:  # a coordinator that is gone had begun it
-                self._again(trial["id"])
-
-    def _again(self, trial_id: str) -> None:
-        for operation in self._operations.unfinished(trial_id):
-            self._operations.perform(operation)
+                for operation in self._operations.unfinished(trial["id"]):
+                    self._operations.perform(operation)
+            ended = self._trials.of_search(optimization_id, request["key"])
+            if ended is not None and (ended["failure"] or {}).get("short"):
+                raise Problem(**ended["failure"])  # no plan's fault, and no plan can do better
 
     def _search(self, row: Mapping[str, Any]) -> Search:
         told: dict[str, Outcome] = {}

@@ -150,7 +150,7 @@ SPECIFICATION: dict[str, Any] = {
         "function": {"type": "string", "description": "A single function, instead of a flow."},
         "params": {"description": "Parameters of the function."},
         "plan": {
-            "description": "central, auto, or {strategy, degree, shape, run}; of a pipe {fused: plan} or {stages: [plan]}."
+            "description": "central, auto, {strategy, degree, shape, run}; of a pipe {fused: plan} or {stages: [plan]}."
         },
         "block_bytes": {"type": "integer", "minimum": 4096, "maximum": 1 << 28},
         "outputs": {"type": "array", "items": {"anyOf": [{"type": "string"}, _STREAM]}},

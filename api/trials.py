@@ -20,7 +20,6 @@ from gsdm_grid import Grid
 from gsdm_grid.coordination.optimizing import too_short
 from gsdm_grid.coordination.specification import QuerySpecification
 from gsdm_grid.coordination.trial_runs import TrialRun, run_trial, this_machine
-from gsdm_grid.errors import QueryError
 from gsdm_grid.ids import IdFactory
 
 
@@ -183,7 +182,7 @@ class Trials:
         if result.windows < row["count"]:
             short = too_short(result.windows, row["count"])
             if row["optimization"] is not None:
-                raise QueryError(short)
+                raise Problem("invalid-specification", short, short=True)
             told["short"] = short
         return {**result.to_json(), **told}
 

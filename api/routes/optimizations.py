@@ -27,7 +27,8 @@ from gsdm_grid.apps.optimizer_report import report_html, report_png
 
 COMMON = ("unauthorized", "forbidden", "invalid-request", "not-ready")
 STEP = ("not-found", "invalid-transition", "idempotency-conflict")
-router = APIRouter(prefix="/v1/optimizations", tags=["optimizations"])
+router = APIRouter(tags=["optimizations"])
+searches = APIRouter(prefix="/v1/optimizations")
 
 
 def _body(model: type[PostedOptimization] | type[PostedRound]) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def _body(model: type[PostedOptimization] | type[PostedRound]) -> dict[str, Any]
     }
 
 
-@router.get("", responses=responses(*COMMON))
+@searches.get("", responses=responses(*COMMON))
 def list_optimizations(
     services: WithServices, _token: Viewer, limit: Limit = 100, cursor: Cursor = None, query: Name = None
 ) -> OptimizationPage:
@@ -51,7 +52,7 @@ def list_optimizations(
     return OptimizationPage.model_validate({"items": found[:limit], "next": more})
 
 
-@router.post(
+@searches.post(
     "",
     status_code=202,
     responses=responses(*COMMON, *BODY, "idempotency-conflict", "no-resources"),
@@ -69,7 +70,7 @@ async def submit_optimization(
     return OptimizationDocument.model_validate(made)
 
 
-@router.get("/drift", responses=responses(*COMMON))
+@router.get("/v1/drift", responses=responses(*COMMON))
 def list_drift(
     services: WithServices,
     _token: Viewer,
@@ -79,20 +80,20 @@ def list_drift(
     return DriftPage.model_validate({"items": list(services.coordinator.drift(threshold))})
 
 
-@router.get("/{optimization}", responses=responses(*COMMON, "not-found"))
+@searches.get("/{optimization}", responses=responses(*COMMON, "not-found"))
 def get_optimization(optimization: str, services: WithServices, _token: Viewer) -> OptimizationDocument:
     """One search: how far it is, what was tried, and what was chosen."""
     return OptimizationDocument.model_validate(services.optimizations.view(optimization))
 
 
-@router.delete("/{optimization}", status_code=204, responses=responses(*COMMON, "not-found"))
+@searches.delete("/{optimization}", status_code=204, responses=responses(*COMMON, "not-found"))
 def remove_optimization(optimization: str, services: WithServices, _token: Operator) -> Response:
     """Cancel a search if it is under way, and forget it with its trials."""
     services.optimizations.remove(optimization)
     return Response(status_code=204)
 
 
-@router.post(
+@searches.post(
     "/{optimization}/rounds",
     responses=responses(*COMMON, *STEP, "too-large", "unsupported-media-type"),
     openapi_extra=_body(PostedRound),
@@ -104,25 +105,25 @@ async def ask_for_round(optimization: str, request: Request, services: WithServi
     return TrialRequests.model_validate({"items": found})
 
 
-@router.post("/{optimization}/choice", responses=responses(*COMMON, *STEP, "invalid-specification"))
+@searches.post("/{optimization}/choice", responses=responses(*COMMON, *STEP, "invalid-specification"))
 def choose(optimization: str, services: WithServices, _token: Operator) -> dict[str, Any]:
     """The best plan of those tried, the runner-up, the margin, and what was skipped and why."""
     return services.optimizations.choose(optimization)
 
 
-@router.post("/{optimization}/verification", responses=responses(*COMMON, *STEP))
+@searches.post("/{optimization}/verification", responses=responses(*COMMON, *STEP))
 def verify(optimization: str, services: WithServices, _token: Operator) -> TrialRequests:
     """Trials that run winner and runner-up again, in turn."""
     return TrialRequests.model_validate({"items": services.optimizations.verification(optimization)})
 
 
-@router.post("/{optimization}/publication", responses=responses(*COMMON, *STEP))
+@searches.post("/{optimization}/publication", responses=responses(*COMMON, *STEP))
 def publish(optimization: str, services: WithServices, _token: Operator) -> PublicationDocument:
     """Give the chosen plan to the queries that asked for it."""
     return PublicationDocument.model_validate({"items": services.optimizations.publish(optimization)})
 
 
-@router.get(
+@searches.get(
     "/{optimization}/report",
     response_class=Response,
     responses={
@@ -135,7 +136,7 @@ def get_report(optimization: str, services: WithServices, _token: Viewer) -> Res
     return Response(report_html(services.optimizations.view(optimization)), media_type="text/html")
 
 
-@router.get(
+@searches.get(
     "/{optimization}/report.png",
     response_class=Response,
     responses={
@@ -146,3 +147,6 @@ def get_report(optimization: str, services: WithServices, _token: Viewer) -> Res
 def get_picture(optimization: str, services: WithServices, _token: Viewer) -> Response:
     """The report's picture: the cost of each plan by site."""
     return Response(report_png(services.optimizations.view(optimization)), media_type="image/png")
+
+
+router.include_router(searches)

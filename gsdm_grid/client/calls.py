@@ -297,7 +297,7 @@ def optimization_picture(optimization_id: str) -> Call[bytes]:
 
 def drift(threshold: float) -> Call[list[Document]]:
     """Queries that have drifted from their trials."""
-    return Call(Request("GET", path("optimizations", "drift"), {"threshold": threshold}), _items)
+    return Call(Request("GET", path("drift"), {"threshold": threshold}), _items)
 
 
 # -- function code and tokens -----------------------------------------------------------------------------------------

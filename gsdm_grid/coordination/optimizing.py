@@ -13,7 +13,7 @@ from typing import Any
 from gsdm_grid.coordination.grid import Grid, default_grid
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.coordination.trial_runs import TrialRun, pool_limits, run_trial
-from gsdm_grid.errors import FlowError, GsdmError, ResourceError
+from gsdm_grid.errors import FlowError, GsdmError, PlanError, ResourceError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.functions import StreamFunction
 from gsdm_grid.planning import PlacementPolicy, StreamSpec, compile_flow, placement_policy
@@ -120,14 +120,16 @@ def _run(
 
 
 def outcome_of(grid: Grid, trial: TrialRun) -> Outcome:
-    """What a trial measured, or why it failed; only a missing resource ends the search."""
+    """What a trial measured, or why it failed; missing hosts and a stream that is too short end the search."""
     try:
         result = run_trial(grid, trial)
     except ResourceError:
         raise
     except GsdmError as error:
         return Failure(str(error))
-    return result if result.windows >= trial.count else Failure(too_short(result.windows, trial.count))
+    if result.windows < trial.count:
+        raise PlanError(too_short(result.windows, trial.count))
+    return result
 
 
 def too_short(windows: int, count: int) -> str:

@@ -42,10 +42,10 @@ class Criteria:
             value = figures.get(name)
             if value is None:
                 return f"{name} was not measured"
-            if value < bound if name in LARGER_IS_BETTER else value > bound:
-                return (
-                    f"{name} is {value:.4g}, {'at least' if name in LARGER_IS_BETTER else 'at most'} {bound:g} allowed"
-                )
+            if name in LARGER_IS_BETTER and value < bound:
+                return f"{name} is {value:.4g}, at least {bound:g} is wanted"
+            if name not in LARGER_IS_BETTER and value > bound:
+                return f"{name} is {value:.4g}, at most {bound:g} is allowed"
         return None
 
     def ranked(self, measured: Sequence[tuple[T, Figures]]) -> list[tuple[T, float]]:

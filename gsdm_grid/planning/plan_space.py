@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from gsdm_grid.errors import FlowError, PlanError
@@ -67,7 +68,7 @@ class PlanSpace:
 
     def plans(self) -> list[Candidate]:
         """All plans, with the first size of physical windows; a `PlanError` says why there is none."""
-        kept, left_out = self._divided()
+        kept, left_out = self._divided
         if not kept:
             reasons = "; ".join(f"{key}: {why}" for key, why in itertools.islice(left_out.items(), 8))
             names = ", ".join(stage.function.name for stage in self.work)
@@ -80,7 +81,7 @@ class PlanSpace:
 
     def left_out(self) -> Mapping[str, str]:
         """Plans that are not in the space although the functions allow them, by key, with the reason."""
-        return self._divided()[1]
+        return self._divided[1]
 
     def flow(self, plan: Candidate) -> DataFlow:
         """The data flow of a plan."""
@@ -117,6 +118,7 @@ class PlanSpace:
                     made.append(Parallel(strategy.name, degree, tree=True, run=run))
         return made
 
+    @cached_property
     def _divided(self) -> tuple[list[Candidate], dict[str, str]]:
         kept: list[Candidate] = []
         left_out: dict[str, str] = {}

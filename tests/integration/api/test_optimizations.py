@@ -72,7 +72,12 @@ def test_the_coordinator_finds_a_plan_and_the_query_runs_with_it(grid, wait_for)
 def test_a_client_drives_a_search_step_by_step(grid, segment):
     grid.submit(specification("driven", 2, plan="central"))
     begun = grid.optimize(
-        specification("driven", 2), segment=segment.id, count=COUNT, search=QUICK, driver="client", publish_to=["driven"]
+        specification("driven", 2),
+        segment=segment.id,
+        count=COUNT,
+        search=QUICK,
+        driver="client",
+        publish_to=["driven"],
     )
     number = 0
     while requests := grid.optimization_round(begun.id, number):
