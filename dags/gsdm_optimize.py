@@ -25,8 +25,8 @@ PARAMS = {
     "publish_to": Param([], type="array", description="More queries that shall use the plan."),
 }
 REQUEST = {name: f"{{{{ params.{name} }}}}" for name in PARAMS} | {"segment": "{{ ti.xcom_pull('record_segment') }}"}
-OPTIMIZATION = "{{ ti.xcom_pull('start') }}"
-TRIAL = {"task_id": "trial", "optimization": OPTIMIZATION, "pool": gsdm.POOL, "map_index_template": gsdm.LABEL}
+STEP = {"optimization": "{{ ti.xcom_pull('start') }}", "query": "{{ params.query }}"}
+TRIAL = {"task_id": "trial", "pool": gsdm.POOL, "map_index_template": gsdm.LABEL, **STEP}
 
 with DAG(
     "gsdm_optimize",
@@ -43,18 +43,14 @@ with DAG(
     record >> last
     for number in range(ROUNDS):
         with TaskGroup(f"round_{number}"):
-            ask = gsdm.AskRoundOperator(
-                task_id="ask",
-                number=number,
-                optimization=OPTIMIZATION,
-                trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,
-            )
+            rule = TriggerRule.ALL_DONE_MIN_ONE_SUCCESS
+            ask = gsdm.AskRoundOperator(task_id="ask", number=number, trigger_rule=rule, **STEP)
             last >> ask
             last = gsdm.TrialOperator.partial(**TRIAL).expand(request=ask.output)
-    choose = gsdm.ChooseOperator(task_id="choose", optimization=OPTIMIZATION, trigger_rule=TriggerRule.ALL_DONE)
+    choose = gsdm.ChooseOperator(task_id="choose", trigger_rule=TriggerRule.ALL_DONE, **STEP)
     with TaskGroup("verify"):
-        ask = gsdm.AskVerificationOperator(task_id="ask", optimization=OPTIMIZATION)
+        ask = gsdm.AskVerificationOperator(task_id="ask", **STEP)
         again = gsdm.TrialOperator.partial(**TRIAL).expand(request=ask.output)
-    publish = gsdm.PublishOperator(task_id="publish", optimization=OPTIMIZATION, trigger_rule=TriggerRule.NONE_FAILED)
-    report = gsdm.ReportOperator(task_id="report", optimization=OPTIMIZATION)
+    publish = gsdm.PublishOperator(task_id="publish", trigger_rule=TriggerRule.NONE_FAILED, **STEP)
+    report = gsdm.ReportOperator(task_id="report", **STEP)
     last >> choose >> ask >> again >> publish >> report

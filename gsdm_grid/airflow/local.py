@@ -5,6 +5,7 @@ This side imports nothing of Airflow and stays quick; the process that does is `
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
 import os
@@ -28,7 +29,9 @@ from gsdm_grid.errors import GsdmError
 CONNECTION, POOL, USER = "gsdm_default", "gsdm_trials", "admin"
 START_S = 300.0
 _LINES_OF_LOG = 15
-_PASSWORDS = "simple_auth_manager_passwords.json.generated"
+_PASSWORDS, _KEYS = "passwords.json", "keys.json"
+_SHARED = ("AIRFLOW__CORE__FERNET_KEY", "AIRFLOW__API__SECRET_KEY", "AIRFLOW__API_AUTH__JWT_SECRET")
+"""Keys that all components must have in common; left to themselves, each makes its own at the first start."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,8 @@ def started(settings: LocalSettings) -> Iterator[LocalAirflow]:
     settings.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _alone_in(settings.home):
         _check_free(settings.host, settings.port)
-        password = _password(settings.home / _PASSWORDS)
+        password = kept_secrets(settings.home / _PASSWORDS, USER)[USER]
+        keys = kept_secrets(settings.home / _KEYS, *_SHARED)
         wanted: Wanted = {
             "host": settings.host,
             "port": settings.port,
@@ -199,7 +203,7 @@ def started(settings: LocalSettings) -> Iterator[LocalAirflow]:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=settings.variables(),
+                env={**keys, **settings.variables()},
                 cwd=settings.home,
                 start_new_session=True,  # Ctrl-C is for the command; it ends the components in their order
             )
@@ -241,17 +245,17 @@ def free_port(host: str = "127.0.0.1") -> int:
         return int(probe.getsockname()[1])
 
 
-def _password(file: Path) -> str:
-    """The user's password: made at the first start, in the file in which Airflow looks for it."""
+def kept_secrets(file: Path, *names: str) -> dict[str, str]:
+    """Secrets that stay the same from start to start: made when they are first asked for, readable for nobody else."""
     try:
-        known = json.loads(file.read_text())
+        known = {str(name): str(secret) for name, secret in json.loads(file.read_text()).items()}
     except (OSError, ValueError):
         known = {}
-    if USER not in known:
-        known[USER] = secrets.token_urlsafe(12)
+    if missing := [name for name in names if name not in known]:
+        known |= {name: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode() for name in missing}
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as written:
             json.dump(known, written)
-    return str(known[USER])
+    return known
 
 
 def _end_of(log: Path) -> str:

@@ -97,8 +97,8 @@ class RecordSegmentOperator(_OfRequest):
                 raise AirflowSkipException(f"{len(inputs)} input streams: trials read them as they are")
             windows = int(wanted["count"])
             segment = client.record_segment(inputs[0], windows, idempotency_key=run_key(context))
-        self.log.info("recorded %s windows as segment %s", f"{windows:,}", segment["id"])
-        return str(segment["id"])
+        self.log.info("recorded %s windows as segment %s", f"{windows:,}", segment.id)
+        return segment.id
 
 
 class StartOptimizationOperator(_OfRequest):
@@ -115,23 +115,24 @@ class StartOptimizationOperator(_OfRequest):
         """Begin it, or find it again."""
         self.query = self.request.get("query") or None
         with self.hook.asking() as client:
-            begun = client.submit_optimization(
-                {**self.wanted(client), "driver": "client"}, idempotency_key=run_key(context)
-            )
-        self.optimization = str(begun["id"])
+            wanted = self.wanted(client)
+            spec = wanted.pop("specification", None)
+            begun = client.optimize(spec, **wanted, driver="client", idempotency_key=run_key(context))
+        self.optimization = begun.id
         self.log.info("optimization %s", self.optimization)
         return self.optimization
 
 
 class _OfOptimization(GsdmOperator):
-    """A step of an optimization."""
+    """A step of an optimization; ``query``, if there is one, is what its page is linked to."""
 
-    template_fields: Sequence[str] = ("optimization",)
-    operator_extra_links: Collection[CoordinatorLink] = (ReportLink(),)
+    template_fields: Sequence[str] = ("optimization", "query")
+    operator_extra_links: Collection[CoordinatorLink] = (QueryLink(), ReportLink())
 
-    def __init__(self, *, optimization: Any, **kwargs: Any) -> None:
+    def __init__(self, *, optimization: Any, query: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.optimization = optimization
+        self.query = query
 
     def pre_execute(self, context: Any) -> None:  # noqa: ARG002  # Airflow's
         """Refuse at once what can only fail."""
@@ -149,7 +150,7 @@ class AskRoundOperator(_OfOptimization):
     def execute(self, context: Any) -> list[dict[str, Any]]:  # noqa: ARG002  # Airflow's
         """Ask; the same round gives the same trials, however often it is asked for."""
         with self.hook.asking() as client:
-            requests = [dict(one) for one in client.optimization_round(self.optimization, self.number)]
+            requests = [dict(one.document) for one in client.optimization_round(self.optimization, self.number)]
         self.show(texts.requests_lines(requests))
         return requests
 
@@ -160,7 +161,7 @@ class AskVerificationOperator(_OfOptimization):
     def execute(self, context: Any) -> list[dict[str, Any]]:  # noqa: ARG002  # Airflow's
         """Ask."""
         with self.hook.asking() as client:
-            requests = [dict(one) for one in client.optimization_verification(self.optimization)]
+            requests = [dict(one.document) for one in client.optimization_verification(self.optimization)]
         self.show(texts.requests_lines(requests))
         return requests
 
@@ -173,7 +174,7 @@ class TrialOperator(_OfOptimization):
     reason and without another try: the optimization knows already. Killing the task cancels the trial.
     """
 
-    template_fields: Sequence[str] = ("optimization", "request")
+    template_fields: Sequence[str] = ("optimization", "query", "request")
     template_fields_renderers: ClassVar = {"request": "json"}
     operator_extra_links = (TrialLink(), QueryLink(), ReportLink())
 
@@ -190,7 +191,6 @@ class TrialOperator(_OfOptimization):
         self.attached_s = attached_s
         self.patience_s = patience_s
         self.trial: str | None = None
-        self.query: str | None = None
 
     def execute(self, context: Any) -> dict[str, Any]:  # noqa: ARG002  # Airflow's
         """Submit the trial, or find it again; wait."""
@@ -201,6 +201,7 @@ class TrialOperator(_OfOptimization):
                 request["count"],
                 optimization=self.optimization,
                 key=request["key"],
+                latency=request["latency"],
                 wait=False,
             )
             self.trial = begun.id
@@ -260,22 +261,34 @@ class ChooseOperator(_OfOptimization):
 
 
 class PublishOperator(_OfOptimization):
-    """Gives the chosen plan to the queries that asked for it; gives their names."""
+    """Gives the chosen plan to the queries that asked for it, and waits until they have it; gives their names.
 
-    operator_extra_links = (QueryLink(), ReportLink())
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.query: str | None = None
+    A running query that cannot be wired anew in mid-stream goes on as it is, and the log says why; a query that is
+    named and not there fails the task.
+    """
 
     def execute(self, context: Any) -> list[str]:  # noqa: ARG002  # Airflow's
         """Publish."""
         with self.hook.asking() as client:
-            published = client.optimization_publication(self.optimization)
-        queries = [str(name) for name in published["queries"]]
-        self.query = queries[0] if queries else None
-        self.log.info("published %s to %s", published["plan"], ", ".join(queries) or "no query: none asked for it")
-        return queries
+            told = client.optimization_publication(self.optimization)
+            outcomes = {str(one["query"]): self._outcome(client, one) for one in told}
+        self.query = self.query or next(iter(outcomes), None)
+        self.show(texts.publication_lines(outcomes))
+        if refused := [f"{one['query']}: {one['error']}" for one in told if "error" in one]:
+            raise AirflowFailException(f"published, but not to all: {'; '.join(refused)}")
+        return list(outcomes)
+
+    @staticmethod
+    def _outcome(client: Client, told: Document) -> str:
+        from gsdm_grid.client import ApiProblem
+
+        if "error" in told:
+            return str(told["error"])
+        try:
+            client.wait(client.operation(told["operation"]))
+        except ApiProblem as problem:
+            return f"goes on as it is: {problem}"
+        return "uses it"
 
 
 class ReportOperator(_OfOptimization):
@@ -295,16 +308,13 @@ class DriftOperator(GsdmOperator):
 
     template_fields: Sequence[str] = ("threshold",)
 
-    def __init__(self, *, threshold: float | str | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, threshold: float | str = 0.25, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.threshold = threshold
 
     def execute(self, context: Any) -> list[dict[str, Any]]:  # noqa: ARG002  # Airflow's
         """Look."""
         with self.hook.asking() as client:
-            found = list(client.drifted(None if self.threshold is None else float(self.threshold)))
-        for one in found:
-            self.log.info("%s", ", ".join(f"{name}: {value}" for name, value in one.items() if name != "specification"))
-        if not found:
-            self.log.info("no query's cost drifted")
+            found = client.drift(float(self.threshold))
+        self.show(texts.drift_lines(found))
         return [{"query": one["query"]} for one in found]

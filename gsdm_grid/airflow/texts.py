@@ -38,7 +38,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
 
 
 def _is_number(cell: str) -> bool:
-    return not cell or cell in "–" or cell[0].isdigit() or cell[0] == "-"
+    return not cell or cell == "–" or cell.lstrip("+-")[:1].isdigit()
 
 
 def bar(value: float, most: float, width: int = _WIDTH) -> str:
@@ -109,21 +109,42 @@ def _tried_row(tried: Document, choice: Document, most: float) -> tuple[str, ...
 
 
 def _outcome(choice: Document) -> list[str]:
-    made = [f"chosen: {choice['key']}"]
+    made = [f"best in the search: {choice['winner']['key']}"]
     if choice["runner_up"] is not None and choice["margin"] is not None:
-        made.append(f"runner-up: {choice['runner_up']['key']}, {choice['margin']:.1%} worse")
-    again = choice.get("verification")
-    if again:
-        medians = ", ".join(f"{key} {_milliseconds(one['cost_s'])} ms" for key, one in again["figures"].items())
-        says = "holds" if choice["verified"] else "the runner-up was better"
-        made.append(f"run again in turn ({medians} per window): {says}")
-    return made
+        made[0] += f"; then {choice['runner_up']['key']}, {choice['margin']:.1%} worse"
+    if again := choice.get("verification"):
+        medians = ", ".join(f"{key} {_milliseconds(one['cost_s'])}" for key, one in again["figures"].items())
+        says = "the choice holds" if choice["verified"] else "the other one is better"
+        made.append(f"run again in turn, ms/window: {medians}; {says}")
+    return [*made, f"chosen: {choice['key']}"]
 
 
 def _skipped(skipped: Sequence[Document]) -> list[str]:
     if not skipped:
         return []
     return ["", "not tried:", *table(("plan", "why"), [(one["plan"], one["why"]) for one in skipped])]
+
+
+def publication_lines(outcomes: Mapping[str, str]) -> list[str]:
+    """What became of a plan in each query that it was given to."""
+    return table(("query", "plan"), outcomes.items()) if outcomes else ["no query asked for the plan"]
+
+
+def drift_lines(found: Sequence[Document]) -> list[str]:
+    """Queries that cost other than the trial which their plan was chosen by."""
+    if not found:
+        return ["all queries cost what their trials did"]
+    rows = [
+        (
+            one["query"],
+            _milliseconds(one["chosen_cost_s"]),
+            _milliseconds(one["measured_cost_s"]),
+            f"{one['drift']:+.0%}",
+            "; ".join(one["stale"]),
+        )
+        for one in found
+    ]
+    return table(("query", "chosen ms/window", "now", "drift", "stale"), rows)
 
 
 def _milliseconds(value_s: float | None) -> str:

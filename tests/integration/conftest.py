@@ -81,6 +81,12 @@ def service(tmp_path_factory):
     made.stop()
 
 
+@pytest.fixture(scope="session")
+def make_service():
+    """Make a coordinator over a home folder; whoever makes it starts and stops it."""
+    return Service
+
+
 @pytest.fixture
 def own_service(tmp_path):
     """Make coordinators of a test's own, by placement; they are stopped after the test."""

@@ -1,3 +1,4 @@
+import base64
 import json
 import os
 import socket
@@ -6,7 +7,7 @@ import sys
 
 import pytest
 
-from gsdm_grid.airflow.local import LocalSettings, free_port, started
+from gsdm_grid.airflow.local import LocalSettings, free_port, kept_secrets, started
 from gsdm_grid.errors import GsdmError
 
 
@@ -90,13 +91,10 @@ def test_a_start_that_fails_says_what_it_was_doing_and_why(settings):
         airflow.wait_until_ready("gsdm_optimize")
 
 
-def test_the_password_is_made_once_and_nobody_else_may_read_it(settings):
-    from gsdm_grid.airflow.local import _password
-
-    made = settings()
-    made.home.mkdir()
-    file = made.home / "passwords"
-    password = _password(file)
-    assert len(password) >= 16
-    assert _password(file) == password == json.loads(file.read_text())["admin"]
+def test_secrets_are_made_once_and_nobody_else_may_read_them(tmp_path):
+    file = tmp_path / "keys"
+    made = kept_secrets(file, "fernet", "token")
+    assert {len(base64.urlsafe_b64decode(secret)) for secret in made.values()} == {32}
+    assert made["fernet"] != made["token"]
+    assert kept_secrets(file, "fernet") == made == json.loads(file.read_text())
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
