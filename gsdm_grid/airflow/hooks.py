@@ -72,8 +72,8 @@ class GsdmHook(BaseHook):
 
         try:
             with self.get_conn() as client:
-                kinds = ", ".join(client.resources()["kinds"])
-                return True, f"the coordinator at {client.address.url} answers; it has {kinds}"
+                known = sum(1 for _ in client.queries())
+                return True, f"the coordinator at {client.address.url} answers; it knows {known} queries"
         except GsdmError as error:
             return False, str(error)
 
