@@ -13,7 +13,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, cast
@@ -22,11 +22,11 @@ import sqlalchemy as sa
 
 from api.auth import Role
 from api.autoscaling import Autoscaler, Watched
+from api.chosen_plans import ChosenPlans
 from api.errors import Problem, document, problem_of
 from api.installed import check_specification, check_stream
 from api.metrics import Sample, chosen, samples_of, totals_of
 from api.operations import Operations
-from api.optimization_requests import fingerprint
 from api.optimizations import Optimizations
 from api.segments import Segments
 from api.settings import ServiceSettings
@@ -36,7 +36,6 @@ from gsdm_grid.channels import interfaces
 from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.coordination import ContinuousQuery, Grid, lifecycle
 from gsdm_grid.coordination.specification import (
-    AUTO,
     KEPT,
     QuerySpecification,
     Stop,
@@ -45,11 +44,9 @@ from gsdm_grid.coordination.specification import (
     with_degree,
     with_plan,
 )
-from gsdm_grid.errors import FlowError, GsdmError, InvalidTransition, ResourceError
+from gsdm_grid.errors import FlowError, InvalidTransition, ResourceError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.planning import Plan, compile_flow, placement_policy, resumption
-from gsdm_grid.planning.staleness import stale_data
-from gsdm_grid.planning.trial import measured
 from resource_manager.policy import AutoscalePolicy
 
 _log = logging.getLogger("gsdm.coordinator")
@@ -63,8 +60,6 @@ DESIRED = {
     "drop": "dropped",
 }
 """The state that is wanted after a step."""
-LEAST_WINDOWS = 100
-"""Windows that a query must have read before its cost is compared with that of its trial."""
 
 
 class Coordinator:
@@ -76,7 +71,8 @@ class Coordinator:
         self._autoscaler = Autoscaler(self._autoscaled, self._autoscale)
         self.trials = Trials(store, self.operations, self.checked, lambda: self.grid)
         self.segments = Segments(store, self.operations, settings.home / "segments", self.source, lambda: self.grid)
-        self.optimizations = Optimizations(store, self.operations, self.trials, self.segments, self)
+        self.optimizations = Optimizations(store, self.operations, self.trials, self.segments, self, self._adopt)
+        self.chosen_plans = ChosenPlans(store, self, self.segments, self.optimizations, settings.placement)
         self.ready = False
         self._store = store
         self._changes: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
@@ -335,59 +331,8 @@ class Coordinator:
         check_stream(given, "source", cast(Role, role), self.settings.data_folders)
         return {name: value for name, value in given.items() if name in ("type", "interface", "options")}
 
-    def adopt_plan(self, optimization: str, work: str, choice: Mapping[str, Any], named: Sequence[str]) -> list[Any]:
-        """Give a plan to the queries that leave theirs to the optimizer, and to those named; tells what became of it.
-
-        A running query is wired anew where that can be done in mid-stream; its operation says so if not.
-        """
-        told: list[dict[str, Any]] = []
-        rows = {row["name"]: row for row in self._store.rows(sa.select(queries).order_by(queries.c.name))}
-        told += [{"query": name, "error": "there is no such query"} for name in named if name not in rows]
-        for name, row in rows.items():
-            auto = row["specification"].get("plan") == AUTO
-            if name not in named and not (auto and self._work(row["specification"]) == work):
-                continue
-            plan = None if auto else {"plan": choice["plan"], "block_bytes": choice["block_bytes"]}
-            params = {"optimization": optimization, "chosen": choice["key"], "plan": plan}
-            try:
-                told.append({"query": name, "operation": self.act(name, "replan", params)["id"]})
-            except (Problem, GsdmError) as error:
-                told.append({"query": name, "error": str(error)})
-        return told
-
-    def drift(self, threshold: float) -> Iterator[dict[str, Any]]:
-        """Running queries whose cost has drifted from that of the trial which their plan was chosen by."""
-        for name, query in list(self.grid.queries.items()):
-            row = self._store.row(sa.select(queries.c.specification).where(queries.c.name == name))
-            if row is None or query.state != "active" or query.plan is None:
-                continue
-            chosen = self.optimizations.published_for(self._work(row["specification"]))
-            if chosen is None:
-                continue
-            now = measured(query.plan, query.statistics(), 0.0)
-            if now.windows < LEAST_WINDOWS:
-                continue
-            cost_s, then_s = now.figures()["cost_s"], chosen["figures"]["cost_s"]
-            drift = cost_s / then_s - 1 if then_s else 0.0
-            stale = chosen["stale"] + stale_data(chosen["window_bytes"], now.bytes / now.windows)
-            if abs(drift) > threshold or stale:
-                yield {
-                    "query": name,
-                    "optimization": chosen["optimization"],
-                    "chosen_cost_s": then_s,
-                    "measured_cost_s": cost_s,
-                    "drift": drift,
-                    "windows": now.windows,
-                    "stale": stale,
-                }
-
-    def _work(self, document: Mapping[str, Any]) -> str:
-        """What the optimizer's choices for a document are kept under."""
-        return fingerprint(document, document.get("placement") or self.settings.placement, self, self.segments)
-
-    def _chosen(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        found = self.optimizations.chosen(self._work(document))
-        return None if found is None else {name: found[name] for name in ("plan", "block_bytes")}
+    def _adopt(self, *chosen: Any) -> list[Any]:
+        return self.chosen_plans.adopt(*chosen)
 
     def uses(self, text: str) -> str | None:
         """Name of a query whose specification names this function, stream or type."""
@@ -652,7 +597,7 @@ class Coordinator:
         """A specification that compiles, and names nothing that its author may not; says what is wrong otherwise."""
         if isinstance(given, Mapping):
             check_specification(given, cast(Role, role), self.settings.data_folders)
-        specification = parse(given, self.registered, chosen=self._chosen)
+        specification = parse(given, self.registered, chosen=self.chosen_plans.find)
         if len(specification.flow.vertices) > self.settings.limits.vertices:
             limit = self.settings.limits.vertices
             raise FlowError("flow", f"has {len(specification.flow.vertices)} vertices; at most {limit} are allowed")
@@ -668,7 +613,9 @@ class Coordinator:
     def _specification(self, row: Mapping[str, Any]) -> QuerySpecification:
         with self._lock:
             if row["name"] not in self._specifications:
-                self._specifications[row["name"]] = parse(row["specification"], self.registered, chosen=self._chosen)
+                self._specifications[row["name"]] = parse(
+                    row["specification"], self.registered, chosen=self.chosen_plans.find
+                )
             return self._specifications[row["name"]]
 
     def _row(self, name: str, if_match: str | None = None) -> dict[str, Any]:

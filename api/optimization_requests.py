@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from api.installed import calls_code
 from api.segments import Segments
+from gsdm_grid import Grid
 from gsdm_grid.channels import interfaces
 from gsdm_grid.coordination import RegisteredStream
 from gsdm_grid.coordination.optimizing import hosts_counter
-from gsdm_grid.coordination.specification import work_of
+from gsdm_grid.coordination.specification import QuerySpecification, work_of
 from gsdm_grid.coordination.trial_runs import pool_limits
 from gsdm_grid.errors import FlowError, GsdmError
 from gsdm_grid.planning import placement_policy
@@ -24,15 +25,30 @@ from gsdm_grid.planning.plan_space import Limits, PlanSpace
 from gsdm_grid.planning.search import SearchOptions
 from gsdm_grid.planning.staleness import work_fingerprint
 
-if TYPE_CHECKING:
-    from api.optimizations import Queries
-
 DEFAULT_MOST = 8
 FASTER_BLOCKS = 4
 """Physical windows are also tried this many times smaller than the installation's."""
 RUNS_IN_SHORT_TRIAL = 8
 PACE = ("rate", "realtime", "repeat", "limit", "stamp")
 """Options of sources that say how fast or how long, not what: a plan does not depend on them."""
+
+
+class Sources(Protocol):
+    """Where registered sources are found."""
+
+    def source(self, given: Any, role: str) -> Mapping[str, Any]:
+        """The document of a source, from its registered name or as it is; checked for a role."""
+
+
+class Queries(Sources, Protocol):
+    """What optimizations need of the coordinator."""
+
+    @property
+    def grid(self) -> Grid:
+        """The grid that trials run on."""
+
+    def checked(self, given: Any, role: str) -> QuerySpecification:
+        """A specification, checked for a role."""
 
 
 @dataclass(frozen=True)
@@ -134,24 +150,24 @@ def settle(given: Mapping[str, Any], role: str, queries: Queries, segments: Segm
     )
 
 
-def fingerprint(document: Mapping[str, Any], placement: str, queries: Queries, segments: Segments) -> str:
+def fingerprint(document: Mapping[str, Any], placement: str, sources: Sources, segments: Segments) -> str:
     """A short name of what a document computes from what: equal for documents that one choice is good for."""
-    sources = []
+    streams = []
     for one in document["inputs"]:
-        found = _source_of(one, queries, segments)
+        found = _source_of(one, sources, segments)
         options = {name: value for name, value in (found.get("options") or {}).items() if name not in PACE}
-        sources.append({"type": found.get("type"), "interface": found.get("interface"), "options": options})
+        streams.append({"type": found.get("type"), "interface": found.get("interface"), "options": options})
     work = {name: document.get(name) for name in ("function", "params", "flow")}
-    return work_fingerprint({**work, "params": work["params"] or None, "inputs": sources, "placement": placement})
+    return work_fingerprint({**work, "params": work["params"] or None, "inputs": streams, "placement": placement})
 
 
-def _source_of(one: Any, queries: Queries, segments: Segments) -> Mapping[str, Any]:
+def _source_of(one: Any, sources: Sources, segments: Segments) -> Mapping[str, Any]:
     """The document of an input, wherever it is; of a segment, that of what it was recorded from."""
     if isinstance(one, Mapping) and "segment" in one:
         found: Mapping[str, Any] = segments.recorded(one["segment"])["source"]
         return found
     name = one if isinstance(one, str) else one.get("source")
-    return queries.source(name, "admin") if name is not None else one
+    return sources.source(name, "admin") if name is not None else one
 
 
 def _document(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,20 +8,18 @@ for the choice, its verification and its publication; `carry_out` does all of th
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
 from api.errors import Problem, document, problem_of
 from api.operations import Operations
-from api.optimization_requests import Settled, settle
+from api.optimization_requests import Queries, Settled, settle
 from api.segments import Segments
 from api.store import Store
 from api.store import optimizations as table
 from api.trials import Trials
-from gsdm_grid import Grid
-from gsdm_grid.coordination.specification import QuerySpecification
 from gsdm_grid.coordination.trial_runs import this_machine
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.planning.choice import Failure, Outcome
@@ -33,34 +31,24 @@ OVER = ("published", "failed")
 """States in which nothing more happens by itself."""
 
 
-class Queries(Protocol):
-    """What optimizations need of the coordinator."""
-
-    @property
-    def grid(self) -> Grid:
-        """The grid that trials run on."""
-
-    def checked(self, given: Any, role: str) -> QuerySpecification:
-        """A specification, checked for a role."""
-
-    def source(self, given: Any, role: str) -> Mapping[str, Any]:
-        """The document of a source, from its registered name or as it is; checked for a role."""
-
-    def adopt_plan(self, optimization: str, work: str, choice: Mapping[str, Any], named: Sequence[str]) -> list[Any]:
-        """Give a plan to the queries that leave theirs to the optimizer, and to those named; tells which."""
-
-
 class Optimizations:
     """Stores searches and carries them out. Thread-safe."""
 
     def __init__(
-        self, store: Store, operations: Operations, trials: Trials, segments: Segments, queries: Queries
+        self,
+        store: Store,
+        operations: Operations,
+        trials: Trials,
+        segments: Segments,
+        queries: Queries,
+        adopt: Callable[..., list[Any]],
     ) -> None:
         self._store = store
         self._operations = operations
         self._trials = trials
         self._segments = segments
         self._queries = queries
+        self._adopt = adopt
         self._ids = IdFactory()
 
     # -- as people see them ---------------------------------------------------------------------------------------
@@ -180,7 +168,7 @@ class Optimizations:
         now_s = time.time()
         self._keep(optimization_id, status="published", published_s=now_s, finished_s=row["finished_s"] or now_s)
         named = row["request"].get("publish_to") or []
-        published = self._queries.adopt_plan(optimization_id, row["work"], choice, named)
+        published = self._adopt(optimization_id, row["work"], choice, named)
         self._keep(optimization_id, published=published)
         return published
 

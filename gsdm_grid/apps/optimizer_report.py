@@ -37,19 +37,20 @@ def report_png(optimization: Mapping[str, Any]) -> bytes:
     if not rows:
         axes.text(0.5, 0.5, "no trial has succeeded yet", ha="center", va="center", transform=axes.transAxes)
         axes.set_axis_off()
-    heights = {role: 0.8 / 3 * (1 - k) for k, role in enumerate(("partition", "compute", "combine"))}
     for place, row in enumerate(rows):
-        for role, site in _busiest_by_role(row).items():
-            left = 0.0
+        roles = _busiest_by_role(row)
+        height = 0.8 / max(len(roles), 3)
+        for number, (role, site) in enumerate(roles.items()):
+            at, left = place + height * (number - (len(roles) - 1) / 2), 0.0
             for kind, colour in KINDS.items():
                 width = 1e3 * site[kind] / max(row["windows"], 1)
-                axes.barh(place - heights.get(role, 0.0), width, 0.24, left=left, color=colour)
+                axes.barh(at, width, 0.9 * height, left=left, color=colour)
                 left += width
-            axes.annotate(role, (left, place - heights.get(role, 0.0)), (3, 0), textcoords="offset points", **_SMALL)
+            axes.annotate(role, (left, at), (3, 0), textcoords="offset points", **_SMALL)
         if row["predicted_s"] is not None:
             axes.plot([row["predicted_s"] * 1e3], [place], marker="D", color="#a12622", markersize=6, linestyle="none")
     marks = [Patch(color=colour, label=kind.removesuffix("_s")) for kind, colour in KINDS.items()]
-    axes.legend(handles=[*marks, Patch(color="#a12622", label="predicted cost (◆)")], loc="lower right", fontsize=8)
+    axes.legend(handles=[*marks, Patch(color="#a12622", label="predicted cost (◆)")], loc="upper right", fontsize=8)
     axes.set_yticks(range(len(rows)), [_label(optimization, row) for row in rows], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel("CPU time of the busiest site of each role, ms per window")
