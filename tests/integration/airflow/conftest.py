@@ -4,7 +4,6 @@ import base64
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -88,13 +87,17 @@ class Airflow:
     def url(self):
         return self.told["url"]
 
-    def stop(self, number=signal.SIGTERM):
+    def children(self):
+        """All processes that it started, and those that they started."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def stop(self):
         """End it politely; gives the processes of its that are left."""
-        processes = [self.process, *psutil.Process(self.process.pid).children(recursive=True)]
+        processes = self.children()
         self.rest.close()
-        self.process.send_signal(number)
+        self.process.terminate()
         assert self.process.wait(60) == 0
-        return [one for one in processes[1:] if one.is_running()]
+        return [one for one in processes if one.is_running()]
 
     def trigger(self, dag="gsdm_optimize", **conf):
         """Start a DAG run; gives its id."""
@@ -220,9 +223,9 @@ class Browser:
         self.wait_for(f"!!document.querySelector({json.dumps(selector)})")
         self.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
 
-    def screenshot(self, path):
-        """Write what is seen as PNG."""
-        Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+    def screenshot(self):
+        """What is seen, as PNG."""
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
     def close(self):
         self._socket.close()
@@ -254,6 +257,12 @@ def coordinator(tmp_path_factory, make_service):
     made = make_service(tmp_path_factory.mktemp("grid"), "--placement", "threads").start()
     yield made
     made.stop()
+
+
+@pytest.fixture
+def make_airflow():
+    """Make an Airflow over a home folder; whoever makes it starts and stops it."""
+    return Airflow
 
 
 @pytest.fixture(scope="session")
