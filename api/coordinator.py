@@ -23,17 +23,28 @@ import sqlalchemy as sa
 
 from api.auth import Role
 from api.autoscaling import Autoscaler, Watched
+from api.chosen_plans import ChosenPlans
 from api.errors import Problem, document, problem_of
-from api.installed import check_specification
+from api.installed import check_specification, check_stream
 from api.metrics import Sample, chosen, samples_of, totals_of
 from api.operations import Operations
+from api.optimizations import Optimizations
+from api.segments import Segments
 from api.settings import ServiceSettings
 from api.store import Store, events, queries, streams
 from api.trials import Trials
 from gsdm_grid.channels import interfaces
 from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.coordination import ContinuousQuery, Grid, lifecycle
-from gsdm_grid.coordination.specification import KEPT, QuerySpecification, Stop, parse, parse_stop, with_degree
+from gsdm_grid.coordination.specification import (
+    KEPT,
+    QuerySpecification,
+    Stop,
+    parse,
+    parse_stop,
+    with_degree,
+    with_plan,
+)
 from gsdm_grid.errors import FlowError, GsdmError, InvalidTransition, NodeLost, ResourceError, UnknownName
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.functions import functions
@@ -63,7 +74,10 @@ class Coordinator:
         self.settings = settings
         self.operations = Operations(store, self._carry_out)
         self._autoscaler = Autoscaler(self._autoscaled, self._autoscale)
-        self.trials = Trials(store, self.operations, self._checked, lambda: self.grid)
+        self.trials = Trials(store, self.operations, self.checked, lambda: self.grid)
+        self.segments = Segments(store, self.operations, settings.home / "segments", self.source, lambda: self.grid)
+        self.optimizations = Optimizations(store, self.operations, self.trials, self.segments, self, self._adopt)
+        self.chosen_plans = ChosenPlans(store, self, self.segments, self.optimizations, settings.placement)
         self.ready = False
         self._store = store
         self._changes: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
@@ -134,7 +148,7 @@ class Coordinator:
 
     def submit(self, given: Any, token_id: str, role: str) -> dict[str, Any]:
         """Check a specification and store it as a new query."""
-        specification = self._checked(given, role)
+        specification = self.checked(given, role)
         now_s = time.time()
         row = {
             "name": specification.name,
@@ -168,7 +182,7 @@ class Coordinator:
 
     def replace(self, name: str, given: Any, role: str, if_match: str | None) -> dict[str, Any]:
         """Give a query that is not installed another specification; what was kept of its results goes."""
-        specification = self._checked({**given, "name": given.get("name", name)}, role)
+        specification = self.checked({**given, "name": given.get("name", name)}, role)
         if specification.name != name:
             raise FlowError("name", f"is {specification.name!r}, but the query's is {name!r}")
         with self._lock:
@@ -311,12 +325,26 @@ class Coordinator:
         return self._log(name, wanted, self.compiled(name).stream(wanted).type)
 
     def registered(self, kind: str, name: str) -> Mapping[str, Any]:
-        """The document of a registered source or sink."""
+        """The document of a registered source or sink, or of a recorded segment."""
+        if kind == "segment":
+            return self.segments.document(name)
         found = self._store.row(sa.select(streams.c.document).where(streams.c.kind == kind, streams.c.name == name))
         if found is None:
             raise FlowError(kind, f"there is no registered {kind} {name!r:.80}")
         document: Mapping[str, Any] = found["document"]
         return document
+
+    def source(self, given: Any, role: str) -> Mapping[str, Any]:
+        """The document of a source, from its registered name or as it is; checked for a role."""
+        if isinstance(given, str):
+            return self.registered("source", given)
+        if not isinstance(given, Mapping):
+            raise FlowError("source", f"expected the name of a source or a mapping, got {type(given).__name__}")
+        check_stream(given, "source", cast(Role, role), self.settings.data_folders)
+        return {name: value for name, value in given.items() if name in ("type", "interface", "options")}
+
+    def _adopt(self, *chosen: Any) -> list[Any]:
+        return self.chosen_plans.adopt(*chosen)
 
     def uses(self, text: str) -> str | None:
         """Name of a query whose specification names this function, stream or type."""
@@ -335,14 +363,19 @@ class Coordinator:
         if action == "trial":
             self.trials.carry_out(name)
             return None
+        if action == "record":
+            self.segments.carry_out(name)
+            return None
+        if action == "optimize":
+            return self.optimizations.carry_out(name)
         row = self._row(name)
         query = self._live(row)
         if action in ("activate", "run") or operation.get("resumed"):
             self._activating[name] = operation["id"]
         if operation.get("resumed"):
             self._bring_back(query, row)
-        if action == "scale":  # also after a restart: it may have come in between
-            return self._scale(query, row, operation["params"])
+        if action in ("scale", "replan"):  # also after a restart: it may have come in between
+            return self._rewire(query, row, action, operation["params"])
         if operation.get("resumed"):
             return None
         if action == "compile":
@@ -365,12 +398,19 @@ class Coordinator:
         self._settle()
         return None
 
-    def _scale(self, query: ContinuousQuery, row: Mapping[str, Any], params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Another degree of parallelism; gives how long the stream stood still."""
-        degree = params["degree"]
-        given = with_degree(row["specification"], degree)
+    def _rewire(
+        self, query: ContinuousQuery, row: Mapping[str, Any], action: str, params: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Another degree of parallelism, or the plan that was chosen; gives how long the stream stood still."""
+        outcome: dict[str, Any]
+        if action == "scale":
+            given = with_degree(row["specification"], params["degree"])
+            what, outcome = f"degree {params['degree']}", {"degree": params["degree"]}
+        else:
+            given = with_plan(row["specification"], params["plan"]) if params["plan"] else row["specification"]
+            what, outcome = f"plan {params['chosen']} of {params['optimization']}", {"plan": params["chosen"]}
         with functions.pinned(pinned_names(query.plan) if query.plan is not None else {}):
-            specification = self._checked(given, "admin")  # who may submit it was checked when it was submitted
+            specification = self.checked(given, "admin")  # who may submit it was checked when it was submitted
         was = query.state
         stall_s = 0.0
         if was in ("active", "stopping"):
@@ -384,7 +424,7 @@ class Coordinator:
         self._settle()
         with self._lock:
             self._specifications[query.id] = specification
-        told = [f"degree {degree}", params.get("reason"), f"stood still for {stall_s:.3f} s" if stall_s else None]
+        told = [what, params.get("reason"), f"stood still for {stall_s:.3f} s" if stall_s else None]
         detail = "; ".join(part for part in told if part)
         state = was if plan is not None else "specified"
         planned = plan.to_json() if plan is not None else None
@@ -392,7 +432,7 @@ class Coordinator:
         if was == "installed":
             self._install(self._live(self._row(query.id)))
             self._settle()
-        return {"degree": degree, "stall_s": stall_s}
+        return {**outcome, "stall_s": stall_s}
 
     def _autoscaled(self) -> Iterator[Watched]:
         """Running queries that scale by themselves."""
@@ -500,6 +540,7 @@ class Coordinator:
                 wanted.flush_s,
                 wanted.placement,
                 wanted.demands,
+                wanted.block_bytes,
             )
             if row["plan"]:
                 made.adopt(Plan.from_json(row["plan"]))
@@ -602,10 +643,11 @@ class Coordinator:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _checked(self, given: Any, role: str) -> QuerySpecification:
+    def checked(self, given: Any, role: str) -> QuerySpecification:
+        """A specification that compiles, and names nothing that its author may not; says what is wrong otherwise."""
         if isinstance(given, Mapping):
             check_specification(given, cast(Role, role), self.settings.data_folders)
-        specification = parse(given, self.registered)
+        specification = parse(given, self.registered, chosen=self.chosen_plans.find)
         if len(specification.flow.vertices) > self.settings.limits.vertices:
             limit = self.settings.limits.vertices
             raise FlowError("flow", f"has {len(specification.flow.vertices)} vertices; at most {limit} are allowed")
@@ -630,7 +672,9 @@ class Coordinator:
     def _specification(self, row: Mapping[str, Any]) -> QuerySpecification:
         with self._lock:
             if row["name"] not in self._specifications:
-                self._specifications[row["name"]] = parse(row["specification"], self.registered)
+                self._specifications[row["name"]] = parse(
+                    row["specification"], self.registered, chosen=self.chosen_plans.find
+                )
             return self._specifications[row["name"]]
 
     def _row(self, name: str, if_match: str | None = None) -> dict[str, Any]:
@@ -676,7 +720,7 @@ def _step(action: str, params: Mapping[str, Any]) -> lifecycle.Action:
     """The step of the life cycle that an action of the REST face is."""
     if action == "deactivate" and params.get("mode") == "immediate":
         return "uninstall"
-    return cast(lifecycle.Action, {"delete": "drop", "scale": "rescale"}.get(action, action))
+    return cast(lifecycle.Action, {"delete": "drop", "scale": "rescale", "replan": "rescale"}.get(action, action))
 
 
 def _check(name: str, state: lifecycle.State, step: lifecycle.Action) -> None:

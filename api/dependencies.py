@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from api.bundles import Bundles
     from api.coordinator import Coordinator
     from api.operations import Operations
+    from api.optimizations import Optimizations
+    from api.segments import Segments
     from api.settings import ServiceSettings
     from api.store import Store
     from api.trials import Trials
@@ -29,6 +31,8 @@ class Services:
     coordinator: Coordinator
     operations: Operations
     trials: Trials
+    segments: Segments
+    optimizations: Optimizations
 
 
 def services_of(connection: HTTPConnection) -> Services:

@@ -72,6 +72,15 @@ class Operations:
             if len(queue) == 1:
                 self._workers.submit(self._work, operation["query"])
 
+    def perform(self, operation: dict[str, Any]) -> None:
+        """Carry it out now, in this thread: it is a part of another operation."""
+        self._carry(operation)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the coordinator is ending: what fails now is carried out again after the next start."""
+        return self._closed
+
     def unfinished(self, query: str | None = None) -> list[dict[str, Any]]:
         """Operations that were promised and are not done, in the order in which they were."""
         wanted = sa.select(operations).where(operations.c.status.in_(("pending", "running")))

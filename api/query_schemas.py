@@ -137,6 +137,8 @@ _STREAM = {
         "type": {"anyOf": [{"type": "string"}, {"type": "object"}]},
         "interface": {"type": "string"},
         "options": {"type": "object"},
+        "source": {"type": "string"},
+        "segment": {"type": "string"},
     },
 }
 _AMOUNT = {"type": "number", "minimum": 0, "maximum": 1e9}
@@ -161,7 +163,10 @@ SPECIFICATION: dict[str, Any] = {
         "flow": {"description": "A template call, nested as deep as wanted, or a function's name."},
         "function": {"type": "string", "description": "A single function, instead of a flow."},
         "params": {"description": "Parameters of the function."},
-        "plan": {"description": "central, auto, or {strategy, degree}: how the function is parallelized."},
+        "plan": {
+            "description": "central, auto, {strategy, degree, shape, run}; of a pipe {fused: plan} or {stages: [plan]}."
+        },
+        "block_bytes": {"type": "integer", "minimum": 4096, "maximum": 1 << 28},
         "outputs": {"type": "array", "items": {"anyOf": [{"type": "string"}, _STREAM]}},
         "stop": {"$ref": "#/components/schemas/StopDocument"},
         "overload": {"enum": ["block", "drop_oldest", "sample"]},

@@ -114,7 +114,45 @@ trials = sa.Table(
     sa.Column("result", sa.JSON),
     sa.Column("token_id", sa.String(32), nullable=False),
     sa.Column("created_s", sa.Float, nullable=False, index=True),
+    sa.Column("failure", sa.JSON),
+    sa.Column("optimization", sa.String(48), index=True),
+    sa.Column("key", sa.String(160)),
+    sa.Column("latency", sa.Boolean),
 )
+"""``optimization`` and ``key``: the search that asked for it, and as what; ``latency``: whether it is measured too."""
+
+segments = sa.Table(
+    "segments",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("source", sa.JSON, nullable=False),
+    sa.Column("windows", sa.BigInteger, nullable=False),
+    sa.Column("recorded", sa.JSON),
+    sa.Column("token_id", sa.String(32), nullable=False),
+    sa.Column("created_s", sa.Float, nullable=False, index=True),
+)
+"""Recorded parts of streams; ``recorded`` says what was recorded once that is done."""
+
+optimizations = sa.Table(
+    "optimizations",
+    metadata,
+    sa.Column("id", sa.String(48), primary_key=True),
+    sa.Column("query", sa.String(64), nullable=False, index=True),
+    sa.Column("request", sa.JSON, nullable=False),
+    sa.Column("settled", sa.JSON, nullable=False),
+    sa.Column("work", sa.String(32), nullable=False, index=True),
+    sa.Column("status", sa.String(16), nullable=False, index=True),
+    sa.Column("rounds", sa.Integer, nullable=False),
+    sa.Column("choice", sa.JSON),
+    sa.Column("published", sa.JSON),
+    sa.Column("published_s", sa.Float),
+    sa.Column("error", sa.JSON),
+    sa.Column("machine", sa.JSON, nullable=False),
+    sa.Column("token_id", sa.String(32), nullable=False),
+    sa.Column("created_s", sa.Float, nullable=False, index=True),
+    sa.Column("finished_s", sa.Float),
+)
+"""Searches for plans: what was asked, what follows from it (``settled``), how far they are, and what they chose."""
 
 idempotency = sa.Table(
     "idempotency",

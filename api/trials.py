@@ -1,28 +1,26 @@
-"""Trial runs: one plan over one stream segment, measured. One at a time, so that they do not disturb each other."""
+"""Trial runs: one plan over one stream segment, measured. One at a time in each pool, so that they do not disturb
+each other.
+"""
 
 from __future__ import annotations
 
 import os
-import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
-from api.errors import Problem
+from api.errors import Problem, document, problem_of
 from api.operations import Operations
 from api.store import Store
 from api.store import trials as table
-from gsdm_grid import Grid, __version__
-from gsdm_grid.coordination import RegisteredStream
+from gsdm_grid import Grid
+from gsdm_grid.coordination.optimizing import too_short
 from gsdm_grid.coordination.specification import QuerySpecification
+from gsdm_grid.coordination.trial_runs import TrialRun, run_trial, this_machine
 from gsdm_grid.ids import IdFactory
-from gsdm_grid.planning.trial import measured
-
-TIMEOUT_S = 600.0
 
 
 class Trials:
@@ -40,10 +38,43 @@ class Trials:
         self._checked = checked
         self._grid = grid
         self._ids = IdFactory()
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
+        self._pools: dict[str, threading.Lock] = {}
 
-    def submit(self, given: Any, count: int, token_id: str, role: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Store a trial of a specification over ``count`` windows; gives the trial and its operation."""
+    def submit(
+        self,
+        given: Any,
+        count: int,
+        token_id: str,
+        role: str,
+        optimization: str | None = None,
+        key: str | None = None,
+        latency: bool = False,
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Store a trial of a specification over ``count`` windows; gives the trial and its operation.
+
+        A trial that a search asked for is run once: asking again for its key gives the same one.
+        """
+        with self._lock:
+            known = self.of_search(optimization, key) if optimization is not None else None
+            if known is not None:
+                operation = self._operations.page(1, None, known["id"])
+                return self._shown(known), operation[0] if operation else {"id": known["id"]}
+            trial, operation_row = self.stored(given, count, token_id, role, optimization, key, latency)
+        self._operations.enqueue(operation_row)
+        return self._shown(trial), operation_row
+
+    def stored(
+        self,
+        given: Any,
+        count: int,
+        token_id: str,
+        role: str,
+        optimization: str | None,
+        key: str | None,
+        latency: bool,
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Store a trial with its operation, which whoever asks carries out or queues."""
         specification = self._checked(given, role)
         trial = {
             "id": self._ids.new("trial"),
@@ -53,12 +84,15 @@ class Trials:
             "result": None,
             "token_id": token_id,
             "created_s": time.time(),
+            "failure": None,
+            "optimization": optimization,
+            "key": key,
+            "latency": latency,
         }
         with self._store.begin() as connection:
             connection.execute(table.insert().values(**trial))
             operation = self._operations.record(connection, trial["id"], "trial")
-        self._operations.enqueue(operation)
-        return self.view(trial["id"]), operation
+        return trial, operation
 
     def view(self, trial_id: str) -> dict[str, Any]:
         """A trial as people see it."""
@@ -67,65 +101,99 @@ class Trials:
             raise Problem("not-found", f"there is no trial {trial_id!r:.60}")
         return self._shown(row)
 
-    def page(self, limit: int, before_s: float | None, query: str | None) -> list[dict[str, Any]]:
+    def page(
+        self, limit: int, before_s: float | None, query: str | None, optimization: str | None = None
+    ) -> list[dict[str, Any]]:
         """Trials, the newest first."""
         wanted = sa.select(table).order_by(table.c.created_s.desc()).limit(limit)
         if before_s is not None:
             wanted = wanted.where(table.c.created_s < before_s)
         if query is not None:
             wanted = wanted.where(table.c.query == query)
+        if optimization is not None:
+            wanted = wanted.where(table.c.optimization == optimization)
         return [self._shown(row) for row in self._store.rows(wanted)]
+
+    def of_search(self, optimization: str | None, key: str | None) -> dict[str, Any] | None:
+        """The trial that a search asked for under a key, if it has been submitted."""
+        return self._store.row(sa.select(table).where(table.c.optimization == optimization, table.c.key == key))
+
+    def all_of_search(self, optimization: str) -> list[dict[str, Any]]:
+        """All trials that a search asked for, in the order in which they were submitted."""
+        return self._store.rows(
+            sa.select(table).where(table.c.optimization == optimization).order_by(table.c.created_s)
+        )
 
     def remove(self, trial_id: str) -> None:
         """Cancel a trial if it runs, and forget it."""
         self.view(trial_id)
+        with self._store.begin() as connection:
+            connection.execute(table.delete().where(table.c.id == trial_id))
         running = self._grid().queries.get(trial_id)
         if running is not None:
             running.drop()
-        with self._store.begin() as connection:
-            connection.execute(table.delete().where(table.c.id == trial_id))
 
     def carry_out(self, trial_id: str) -> None:
-        """Run a trial and keep what it says."""
-        with self._one_at_a_time:
+        """Run a trial and keep what it says, or why it failed; raises that again."""
+        row = self._store.row(sa.select(table).where(table.c.id == trial_id))
+        if row is None:
+            return
+        with self._pool(row["specification"].get("placement")):
             row = self._store.row(sa.select(table).where(table.c.id == trial_id))
-            if row is None:
+            if row is None or row["result"] is not None:
                 return
-            result = self._run(trial_id, self._checked(row["specification"], "admin"), row["count"])
-            with self._store.begin() as connection:
-                connection.execute(table.update().where(table.c.id == trial_id).values(result=result))
+            if row["failure"] is not None:
+                raise Problem(**row["failure"])
+            try:
+                changed: dict[str, Any] = {"result": self._run(row)}
+            except Exception as error:
+                if not self._operations.closed:
+                    problem = problem_of(error)
+                    self._keep(trial_id, failure={"kind": problem.kind, "detail": problem.detail, **problem.extras})
+                raise
+            self._keep(trial_id, **changed)
 
-    def _run(self, trial_id: str, wanted: QuerySpecification, count: int) -> dict[str, Any]:
-        nowhere = [RegisteredStream(stream.name, "null", stream.type) for stream in wanted.outputs]
-        inputs = [replace(stream) for stream in wanted.inputs]
-        query = self._grid().cq(
-            wanted.flow, inputs, nowhere, trial_id, wanted.schedule, wanted.flush_s, wanted.placement
+    def _keep(self, trial_id: str, **values: Any) -> None:
+        with self._store.begin() as connection:
+            connection.execute(table.update().where(table.c.id == trial_id).values(**values))
+
+    def _pool(self, placement: str | None) -> threading.Lock:
+        with self._lock:
+            return self._pools.setdefault(placement or self._grid().placement.name, threading.Lock())
+
+    def _run(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        wanted = self._checked(row["specification"], "admin")  # who may submit it was checked when it was submitted
+        trial = TrialRun(
+            wanted.flow,
+            wanted.inputs,
+            len(wanted.outputs),
+            row["count"],
+            row["id"],
+            wanted.schedule,
+            wanted.flush_s,
+            wanted.placement,
+            wanted.block_bytes,
+            bool(row["latency"]),
+            wanted.demands,
         )
-        try:
-            load = os.getloadavg()[0]
-            query.run(count=count).wait(TIMEOUT_S)
-            statistics = query.refresh()
-            assert query.plan is not None
-            result = measured(query.plan, statistics, query.run_seconds or 0.0).to_json()
-        finally:
-            query.drop()
-        if result["windows"] < count:
-            result["short"] = f"the stream ended after {result['windows']} of {count} windows"
-        return {**result, "machine": _machine(), "load": load}
+        load = os.getloadavg()[0]
+        began_s = time.monotonic()
+        result = run_trial(self._grid(), trial)
+        told = {"machine": this_machine(), "load": load, "trial_s": time.monotonic() - began_s}
+        if result.windows < row["count"]:
+            short = too_short(result.windows, row["count"])
+            if row["optimization"] is not None:
+                raise Problem("invalid-specification", short, short=True)
+            told["short"] = short
+        return {**result.to_json(), **told}
 
     def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        operation = self._operations.page(1, None, row["id"])
-        status = operation[0]["status"] if operation else "succeeded"
-        named = {key: row[key] for key in ("id", "query", "specification", "count", "result")}
-        error = operation[0]["error"] if operation else None
+        found = self._operations.page(1, None, row["id"])
+        operation = found[0] if found else {"status": "succeeded", "error": None}
+        status, error = operation["status"], operation["error"]
+        if row["result"] is not None:
+            status, error = "succeeded", None
+        elif row["failure"] is not None:
+            status, error = "failed", document(Problem(**row["failure"]), f"/v1/trials/{row['id']}")
+        named = {key: row[key] for key in ("id", "query", "specification", "count", "result", "optimization", "key")}
         return {**named, "status": status, "error": error, "created": row["created_s"]}
-
-
-def _machine() -> dict[str, Any]:
-    return {
-        "name": platform.node(),
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "gsdm": __version__,
-    }

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
-from api import errors, query_schemas
+from api import errors, optimization_schemas, query_schemas
 from api.auth import Tokens
 from api.bundles import Bundles
 from api.coordinator import Coordinator
@@ -18,13 +18,25 @@ from api.dependencies import Services
 from api.idempotency import IdempotencyMiddleware
 from api.limits import RequestMiddleware
 from api.packages import Packages
-from api.routes import functions, operations, queries, results, streams, system, tokens, trials, types
+from api.routes import (
+    functions,
+    operations,
+    optimizations,
+    queries,
+    results,
+    segments,
+    streams,
+    system,
+    tokens,
+    trials,
+    types,
+)
 from api.settings import ServiceSettings
 from api.store import Store
 from api.stream_types import load_types
 from gsdm_grid import __version__
 
-ROUTERS = (queries, results, operations, trials, types, functions, streams, tokens, system)
+ROUTERS = (queries, results, operations, trials, segments, optimizations, types, functions, streams, tokens, system)
 
 
 def make_services(settings: ServiceSettings) -> Services:
@@ -35,7 +47,15 @@ def make_services(settings: ServiceSettings) -> Services:
     bundle_store = Bundles(store, settings.home / "bundles", coordinator.uses, Packages(settings.home / "packages"))
     tokens_store = Tokens(store)
     return Services(
-        settings, store, tokens_store, bundle_store, coordinator, coordinator.operations, coordinator.trials
+        settings,
+        store,
+        tokens_store,
+        bundle_store,
+        coordinator,
+        coordinator.operations,
+        coordinator.trials,
+        coordinator.segments,
+        coordinator.optimizations,
     )
 
 
@@ -85,6 +105,9 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         schemas = made.setdefault("components", {}).setdefault("schemas", {})
         schemas["Problem"] = query_schemas.Problem.model_json_schema()
         schemas["QuerySpecification"] = query_schemas.SPECIFICATION
+        for posted in (optimization_schemas.PostedOptimization, optimization_schemas.PostedRound):
+            described = posted.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas |= {**described.pop("$defs", {}), posted.__name__: described}
         for unused in ("HTTPValidationError", "ValidationError"):
             schemas.pop(unused, None)
         for path in made["paths"].values():

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Grid,
         cq,
         default_grid,
+        opt,
         register_input_stream,
         register_result_stream,
     )
@@ -43,6 +44,7 @@ _ROOMS = {
         "Grid",
         "cq",
         "default_grid",
+        "opt",
         "register_input_stream",
         "register_result_stream",
     ),
@@ -87,6 +89,7 @@ __all__ = [
     "current_window",
     "default_grid",
     "lpipe",
+    "opt",
     "parallel",
     "parallelize",
     "partition",

@@ -2,53 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from api.auth import Operator, Viewer
 from api.dependencies import WithServices
 from api.documents import parse_body
 from api.errors import Problem, responses
+from api.optimization_schemas import MOST_WINDOWS, TrialDocument, TrialPage
 from api.paging import Limit
-from api.query_schemas import OperationStatus
-from api.query_schemas import Problem as ProblemDocument
 from api.routes.operations import Cursor, Name, time_of
 from api.routes.queries import BODY
 
 COMMON = ("unauthorized", "forbidden", "invalid-request", "not-ready")
 router = APIRouter(prefix="/v1/trials", tags=["trials"])
-MOST_WINDOWS = 10_000_000
-
-
-class TrialDocument(BaseModel):
-    """A trial run: what was run over how many windows, and what each site spent."""
-
-    id: str
-    query: str
-    specification: dict[str, Any]
-    count: int
-    status: OperationStatus
-    error: ProblemDocument | None
-    result: dict[str, Any] | None = Field(description="Cost, rates, and the CPU time of each site.")
-    created: float
-
-
-class TrialPage(BaseModel):
-    """Some trials, the newest first."""
-
-    items: list[TrialDocument]
-    next: str | None
+OptimizationId = Annotated[str | None, Query(max_length=48, description="The search that asks for it.")]
 
 
 @router.get("", responses=responses(*COMMON))
 def list_trials(
-    services: WithServices, _token: Viewer, limit: Limit = 100, cursor: Cursor = None, query: Name = None
+    services: WithServices,
+    _token: Viewer,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    query: Name = None,
+    optimization: OptimizationId = None,
 ) -> TrialPage:
     """Trials, the newest first."""
-    found = services.trials.page(limit + 1, time_of(cursor), query)
+    found = services.trials.page(limit + 1, time_of(cursor), query, optimization)
     more = float(found[limit - 1]["created"]).hex() if len(found) > limit else None
     return TrialPage.model_validate({"items": found[:limit], "next": more})
 
@@ -56,7 +39,7 @@ def list_trials(
 @router.post(
     "",
     status_code=202,
-    responses=responses(*COMMON, *BODY, "idempotency-conflict"),
+    responses=responses(*COMMON, *BODY, "idempotency-conflict", "not-found"),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -74,12 +57,24 @@ async def submit_trial(
     services: WithServices,
     token: Operator,
     count: Annotated[int, Query(ge=1, le=MOST_WINDOWS, description="Windows of each input stream.")] = 1000,
+    optimization: OptimizationId = None,
+    key: Annotated[str | None, Query(max_length=160, description="As what the search asks for it.")] = None,
+    latency: Annotated[bool, Query(description="Measure latency too, in a second run at half the rate.")] = False,
 ) -> TrialDocument:
-    """Run a specification over some windows, and keep what it cost."""
+    """Run a specification over some windows, and keep what it cost.
+
+    A trial that a search asks for is run once: whoever submits its key again gets the same trial.
+    """
     given = await parse_body(request)
     if not isinstance(given, dict):
         raise Problem("invalid-specification", "expected a mapping")
-    made, operation = await run_in_threadpool(services.trials.submit, given, count, token.id, token.role)
+    if (optimization is None) != (key is None):
+        raise Problem("invalid-request", "optimization and key go together")
+    if optimization is not None and key is not None:
+        await run_in_threadpool(services.optimizations.check_key, optimization, key)
+    made, operation = await run_in_threadpool(
+        services.trials.submit, given, count, token.id, token.role, optimization, key, latency
+    )
     response.headers["Location"] = f"/v1/operations/{operation['id']}"
     return TrialDocument.model_validate(made)
 

@@ -6,7 +6,8 @@ of different lengths and text end to end, with a second array ``<attribute>.offs
 files without ``ts``: ``start_ts`` and ``interval_ns``. Files are memory-mapped unless compressed.
 
 Options of every source of recordings: ``repeat``, how many times or ``"forever"`` (timestamps go on rising);
-``rate``, windows per second, or ``realtime``, as the timestamps say. `recorder` writes what is played here.
+``rate``, windows per second, or ``realtime``, as the timestamps say; ``stamp``: timestamps are the wall-clock times at
+which windows are due at the rate, for measuring latency. `recorder` writes what is played here.
 """
 
 from __future__ import annotations
@@ -67,6 +68,9 @@ class RecordedSource(StreamInterface):
         self._realtime = bool(options.get("realtime", False))
         if self._rate and self._realtime:
             raise QueryError(f"interface {self.interface_name!r}: give 'rate' or 'realtime', not both")
+        self._stamp = bool(options.get("stamp", False))
+        if self._stamp and not self._rate:
+            raise QueryError(f"interface {self.interface_name!r}: 'stamp' needs a 'rate'")
         self._recording: Recording | None = None
         self._pacer: Pacer | None = None
         self._position = 0
@@ -111,6 +115,8 @@ class RecordedSource(StreamInterface):
             if due == 0:
                 return None
             block = PhysicalWindow(block.type, block.select(slice(due)).columns)
+        if self._pacer is not None and self._stamp:
+            block = block.replace(ts=self._pacer.stamps(len(block)))
         if self._pacer is not None:
             self._pacer.passed(len(block))
         self._position += len(block)
@@ -164,7 +170,7 @@ class PlayerSource(RecordedSource):
     """Replays ``.npz`` and ``.npy`` files; see the module for options."""
 
     known_options: ClassVar[frozenset[str] | None] = frozenset(
-        {"interval_ns", "path", "rate", "realtime", "repeat", "start_ts"}
+        {"interval_ns", "path", "rate", "realtime", "repeat", "stamp", "start_ts"}
     )
 
     def load(self) -> Recording:

@@ -4,10 +4,36 @@ One file per family of commands; `commands` has what they share, `shown` how thi
 red line and exit code 1; ``--debug`` shows where they came from.
 """
 
-from gsdm_grid.cli import bundles, flows, health, local, queries, results, service, splitting, trials
+from gsdm_grid.cli import (
+    airflow,
+    bundles,
+    flows,
+    health,
+    local,
+    optimizing,
+    queries,
+    results,
+    service,
+    splitting,
+    trials,
+)
 from gsdm_grid.cli.commands import app
 
-__all__ = ["app", "bundles", "flows", "health", "local", "main", "queries", "results", "service", "splitting", "trials"]
+__all__ = [
+    "airflow",
+    "app",
+    "bundles",
+    "flows",
+    "health",
+    "local",
+    "main",
+    "optimizing",
+    "queries",
+    "results",
+    "service",
+    "splitting",
+    "trials",
+]
 
 
 def main() -> None:

@@ -9,7 +9,17 @@ from urllib.parse import quote
 
 import httpx
 
-from gsdm_grid.client.documents import Bundle, Document, Operation, Query, Token, Trial
+from gsdm_grid.client.documents import (
+    Bundle,
+    Document,
+    Operation,
+    Optimization,
+    Query,
+    Segment,
+    Token,
+    Trial,
+    TrialRequest,
+)
 from gsdm_grid.client.exchanges import Call, Listing, Request
 from gsdm_grid.client.packing import code_in
 from gsdm_grid.errors import QueryError
@@ -47,8 +57,29 @@ def _trial(response: httpx.Response) -> Trial:
     return Trial.from_json(response.json())
 
 
+def _segment(response: httpx.Response) -> Segment:
+    return Segment.from_json(response.json())
+
+
+def _optimization(response: httpx.Response) -> Optimization:
+    return Optimization.from_json(response.json())
+
+
+def _items(response: httpx.Response) -> list[Document]:
+    return list(response.json()["items"])
+
+
+def _requests(response: httpx.Response) -> list[TrialRequest]:
+    return [TrialRequest.from_json(item) for item in _items(response)]
+
+
 def _nothing(_response: httpx.Response) -> None:
     return None
+
+
+def _key(idempotency_key: str | None) -> dict[str, str]:
+    """With a key of its own, a request that another process sends again is answered as the first time."""
+    return {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
 
 
 def same(document: Document) -> Document:
@@ -174,9 +205,17 @@ def window_count(name: str, stream: str | None) -> Call[int]:
 # -- trials -----------------------------------------------------------------------------------------------------------
 
 
-def submit_trial(spec: Specification, count: int, name: str | None = None) -> Call[Trial]:
+def submit_trial(
+    spec: Specification,
+    count: int,
+    name: str | None = None,
+    optimization: str | None = None,
+    key: str | None = None,
+    latency: bool = False,
+) -> Call[Trial]:
     """Run a specification over some windows, and keep what it cost."""
-    return Call(Request("POST", path("trials"), {"count": count}, json=specification(spec, name)), _trial)
+    asked = {"optimization": optimization, "key": key, "latency": "true" if latency else None}
+    return Call(Request("POST", path("trials"), {"count": count, **asked}, json=specification(spec, name)), _trial)
 
 
 def trial(trial_id: str) -> Call[Trial]:
@@ -184,9 +223,83 @@ def trial(trial_id: str) -> Call[Trial]:
     return Call(Request("GET", path("trials", trial_id)), _trial)
 
 
-def trials(query_name: str | None) -> Listing[Trial]:
+def trials(query_name: str | None, optimization: str | None = None) -> Listing[Trial]:
     """Trials, the newest first."""
-    return Listing(path("trials"), {"limit": PAGE, "query": query_name}, Trial.from_json)
+    return Listing(path("trials"), {"limit": PAGE, "query": query_name, "optimization": optimization}, Trial.from_json)
+
+
+# -- segments and optimizations ---------------------------------------------------------------------------------------
+
+
+def record_segment(
+    source: str | Document, windows: int, name: str | None, idempotency_key: str | None = None
+) -> Call[Segment]:
+    """Record a part of a stream."""
+    given = {"source": source if isinstance(source, str) else dict(source), "windows": windows}
+    body = given if name is None else {**given, "name": name}
+    return Call(Request("POST", path("segments"), headers=_key(idempotency_key), json=body), _segment)
+
+
+def segment(segment_id: str) -> Call[Segment]:
+    """One segment."""
+    return Call(Request("GET", path("segments", segment_id)), _segment)
+
+
+def segments() -> Listing[Segment]:
+    """Segments, the newest first."""
+    return Listing(path("segments"), {"limit": PAGE}, Segment.from_json)
+
+
+def optimize(body: Document, idempotency_key: str | None = None) -> Call[Optimization]:
+    """Search for the best plan; members that are None are left out."""
+    given = {name: value for name, value in body.items() if value is not None}
+    return Call(Request("POST", path("optimizations"), headers=_key(idempotency_key), json=given), _optimization)
+
+
+def optimization(optimization_id: str) -> Call[Optimization]:
+    """One search."""
+    return Call(Request("GET", path("optimizations", optimization_id)), _optimization)
+
+
+def optimizations(query_name: str | None) -> Listing[Optimization]:
+    """Searches, the newest first."""
+    return Listing(path("optimizations"), {"limit": PAGE, "query": query_name}, Optimization.from_json)
+
+
+def optimization_round(optimization_id: str, number: int) -> Call[list[TrialRequest]]:
+    """The trials of a round."""
+    return Call(Request("POST", path("optimizations", optimization_id, "rounds"), json={"round": number}), _requests)
+
+
+def optimization_verification(optimization_id: str) -> Call[list[TrialRequest]]:
+    """The trials of the verification."""
+    return Call(Request("POST", path("optimizations", optimization_id, "verification")), _requests)
+
+
+def optimization_choice(optimization_id: str) -> Call[Document]:
+    """The best plan."""
+    return Call(Request("POST", path("optimizations", optimization_id, "choice")), _json)
+
+
+def optimization_publication(optimization_id: str) -> Call[list[Document]]:
+    """Give the plan to the queries that asked for it."""
+    return Call(Request("POST", path("optimizations", optimization_id, "publication")), _items)
+
+
+def optimization_report(optimization_id: str) -> Call[str]:
+    """The report as a page."""
+    return Call(Request("GET", path("optimizations", optimization_id, "report")), lambda response: response.text)
+
+
+def optimization_picture(optimization_id: str) -> Call[bytes]:
+    """The report's picture."""
+    request = Request("GET", path("optimizations", optimization_id, "report.png"))
+    return Call(request, lambda response: response.content)
+
+
+def drift(threshold: float) -> Call[list[Document]]:
+    """Queries that have drifted from their trials."""
+    return Call(Request("GET", path("drift"), {"threshold": threshold}), _items)
 
 
 # -- function code and tokens -----------------------------------------------------------------------------------------

@@ -176,6 +176,7 @@ class TrialResult:
     derived_windows_s: float
     busiest: str | None
     sites: tuple[SiteCost, ...]
+    p99_ms: float | None = None
     short: str | None = None
 
     @staticmethod
@@ -190,6 +191,7 @@ class TrialResult:
             derived_windows_s=document["derived_windows_s"],
             busiest=document["busiest"],
             sites=tuple(map(SiteCost.from_json, document["sites"])),
+            p99_ms=document.get("p99_ms"),
             short=document.get("short"),
         )
 
@@ -206,6 +208,9 @@ class Trial:
     created: datetime
     result: TrialResult | None = None
     error: ApiProblem | None = None
+    optimization: str | None = None
+    key: str | None = None
+    """The search that asked for it, and as what."""
     document: Document = field(default_factory=dict, repr=False, compare=False)
     action: ClassVar[str] = "trial"
 
@@ -225,6 +230,108 @@ class Trial:
             status=document["status"],
             created=_time(document["created"]),
             result=TrialResult.from_json(document["result"]) if document.get("result") else None,
+            error=_problem(document.get("error")),
+            optimization=document.get("optimization"),
+            key=document.get("key"),
+            document=document,
+        )
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A recorded part of a stream; ``bytes`` is known when it has been recorded."""
+
+    id: str
+    windows: int
+    status: str
+    created: datetime
+    bytes: int | None = None
+    error: ApiProblem | None = None
+    document: Document = field(default_factory=dict, repr=False, compare=False)
+    action: ClassVar[str] = "record"
+
+    @property
+    def query(self) -> str:
+        """What waiting for it is called after."""
+        return self.id
+
+    @property
+    def over(self) -> bool:
+        """Whether recording has ended, well or not."""
+        return self.status in ("succeeded", "failed")
+
+    @staticmethod
+    def from_json(document: Document) -> Segment:
+        """Read a segment's document."""
+        return Segment(
+            id=document["id"],
+            windows=document["windows"],
+            status=document["status"],
+            created=_time(document["created"]),
+            bytes=document.get("bytes"),
+            error=_problem(document.get("error")),
+            document=document,
+        )
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """A trial that a search asks for: submit its specification with the search's id and this key."""
+
+    key: str
+    label: str
+    specification: Document
+    count: int
+    round: int
+    predicted: float | None = None
+    latency: bool = False
+    document: Document = field(default_factory=dict, repr=False, compare=False)
+
+    @staticmethod
+    def from_json(document: Document) -> TrialRequest:
+        """Read a trial request."""
+        names = ("key", "label", "specification", "count", "round", "predicted", "latency")
+        return TrialRequest(**{name: document[name] for name in names}, document=document)
+
+
+@dataclass(frozen=True)
+class Optimization:
+    """A search for the best plan of a query. ``choice`` has the winner once there is one, and all plans tried."""
+
+    id: str
+    query: str
+    status: str
+    rounds: int
+    created: datetime
+    trials: tuple[TrialRequest, ...] = ()
+    choice: Document | None = None
+    verified: bool | None = None
+    published: tuple[Document, ...] | None = None
+    stale: tuple[str, ...] = ()
+    error: ApiProblem | None = None
+    document: Document = field(default_factory=dict, repr=False, compare=False)
+    action: ClassVar[str] = "optimize"
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self.status in ("published", "failed")
+
+    @staticmethod
+    def from_json(document: Document) -> Optimization:
+        """Read an optimization's document."""
+        published = document.get("published")
+        return Optimization(
+            id=document["id"],
+            query=document["query"],
+            status=document["status"],
+            rounds=document["rounds"],
+            created=_time(document["created"]),
+            trials=tuple(map(TrialRequest.from_json, document.get("trials", ()))),
+            choice=document.get("choice"),
+            verified=document.get("verified"),
+            published=None if published is None else tuple(published),
+            stale=tuple(document.get("stale", ())),
             error=_problem(document.get("error")),
             document=document,
         )

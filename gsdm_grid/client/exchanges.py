@@ -15,13 +15,13 @@ from typing import Any, Generic, TypeVar
 
 import httpx
 
-from gsdm_grid.client.documents import Operation, Trial
+from gsdm_grid.client.documents import Operation, Optimization, Segment, Trial
 from gsdm_grid.client.problems import ApiProblem, NoCoordinator
 from gsdm_grid.client.retries import BUSY, RetryPolicy, repeatable
 from gsdm_grid.errors import GsdmError, QueryError
 
 T = TypeVar("T")
-R = TypeVar("R", Operation, Trial)
+R = TypeVar("R", Operation, Trial, Segment, Optimization)
 Monotonic = Callable[[], float]
 _KEY = "Idempotency-Key"
 _POLL_S = (0.05, 1.0)
@@ -136,7 +136,7 @@ def until_over(
     poll_s, longest_s = _POLL_S
     while not begun.over:
         if deadline_s is not None and now() >= deadline_s:
-            kind = "" if begun.action == "trial" else "operation "
+            kind = "operation " if isinstance(begun, Operation) else ""
             raise QueryError(
                 f"query {begun.query!r}: {begun.action} is still {begun.status} after {timeout_s:g} s "
                 f"({kind}{begun.id})"

@@ -12,9 +12,18 @@ import httpx
 from gsdm_grid.client import calls
 from gsdm_grid.client.address import resolve
 from gsdm_grid.client.calls import Specification
-from gsdm_grid.client.documents import Bundle, Document, Operation, Query, ResultEvent, Token, Trial
+from gsdm_grid.client.documents import (
+    Bundle,
+    Document,
+    Operation,
+    Query,
+    ResultEvent,
+    Token,
+    Trial,
+)
 from gsdm_grid.client.endpoints import exchanged, paged, streamed
 from gsdm_grid.client.exchanges import Call, Exchange, Listing, exchange, until_over
+from gsdm_grid.client.optimizing import OptimizerInterface
 from gsdm_grid.client.problems import ApiProblem, NoCoordinator
 from gsdm_grid.client.retries import RetryPolicy
 from gsdm_grid.client.streams import BlockCursor, Cursor, EventCursor, NumberedBlock, Start, Wanted
@@ -23,7 +32,7 @@ from gsdm_grid.model import PhysicalWindow
 T = TypeVar("T")
 
 
-class Interface:
+class Interface(OptimizerInterface):
     """Base of `Client` and `AsyncClient`: knows the address and all requests; leaves the I/O to them."""
 
     timeout = httpx.Timeout(60.0, connect=10.0)
@@ -266,14 +275,18 @@ class Interface:
         count: int = 1000,
         name: str | None = None,
         *,
+        optimization: str | None = None,
+        key: str | None = None,
+        latency: bool = False,
         wait: bool = True,
         timeout_s: float | None = None,
     ) -> Exchange[Trial]:
         """Run a specification over ``count`` windows of each input, write its results nowhere, and measure its sites.
 
-        The trial stays with the coordinator until it is removed. Trials are run one at a time.
+        The trial stays with the coordinator until it is removed. Trials are run one at a time in each pool. One that a
+        search asks for (``optimization`` and ``key``) is run once: submitting it again gives the same trial.
         """
-        begun = yield from self._exchange(calls.submit_trial(spec, count, name))
+        begun = yield from self._exchange(calls.submit_trial(spec, count, name, optimization, key, latency))
         if not wait:
             return begun
         return (yield from self._trial_until_over(begun, timeout_s))
@@ -284,9 +297,9 @@ class Interface:
         return self._exchange(calls.trial(trial_id))
 
     @paged
-    def trials(self, query: str | None = None) -> Listing[Trial]:
-        """All trials, or those of specifications with this name; the newest first."""
-        return calls.trials(query)
+    def trials(self, query: str | None = None, optimization: str | None = None) -> Listing[Trial]:
+        """All trials, or those of specifications with this name, or those of a search; the newest first."""
+        return calls.trials(query, optimization)
 
     @exchanged
     def wait_for_trial(self, trial: Trial, timeout_s: float | None = None) -> Exchange[Trial]:

@@ -6,6 +6,7 @@ It compiles, places, installs, activates, watches and drops; the working nodes d
 
 from gsdm_grid.coordination import lifecycle
 from gsdm_grid.coordination.grid import Grid, cq, default_grid
+from gsdm_grid.coordination.optimizing import opt
 from gsdm_grid.coordination.query import ContinuousQuery
 from gsdm_grid.coordination.streams import RegisteredStream, register_input_stream, register_result_stream
 
@@ -16,6 +17,7 @@ __all__ = [
     "cq",
     "default_grid",
     "lifecycle",
+    "opt",
     "register_input_stream",
     "register_result_stream",
 ]

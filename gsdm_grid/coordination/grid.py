@@ -81,11 +81,13 @@ class Grid:
         flush_s: float | None = None,
         placement: str | None = None,
         demands: Demands | None = None,
+        block_bytes: int | None = None,
     ) -> ContinuousQuery:
         """A new query over a data flow (or a single function). Without result streams the result is kept.
 
         ``schedule`` holds an input rate (see `Schedule`); ``flush_s`` is how long windows may wait for others;
-        ``placement`` is another one than the grid's; ``demands`` is what the hosts of its sites must have.
+        ``placement`` and ``block_bytes`` (size of physical windows) are others than the grid's; ``demands`` is what the
+        hosts of its sites must have.
         """
         policy = self.placement if placement is None else placement_policy(placement)
         query_id = name or self._ids.new("q")
@@ -103,6 +105,7 @@ class Grid:
             self.settings.flush_s if flush_s is None else flush_s,
             policy,
             demands,
+            block_bytes,
         )
         self.queries[query_id] = made
         return made

@@ -26,7 +26,9 @@ Command = dict[str, Any]
 class Installation:
     """Everything that one query runs on. Thread-safe; lives as long as its query, and may be filled again."""
 
-    def __init__(self, grid: Grid, query_id: str, flush_s: float, demands: Demands) -> None:
+    def __init__(
+        self, grid: Grid, query_id: str, flush_s: float, demands: Demands, block_bytes: int | None = None
+    ) -> None:
         self.live: dict[str, StreamInterface] = {}
         """Interfaces of this process by stream name."""
         self.positions: dict[str, int] = {}
@@ -38,6 +40,7 @@ class Installation:
         self._grid = grid
         self._query = query_id
         self._flush_s = flush_s
+        self._block_bytes = block_bytes or grid.block_bytes
         self._groups: list[HostGroup] = []
         self._nodes: set[str] = set()
         self._lock = threading.Lock()
@@ -170,7 +173,7 @@ class Installation:
 
     def _stream_settings(self, stream: PlanStream, site: PlanSite) -> dict[str, Any]:
         settings, control = self._grid.settings, self._grid.control
-        told: dict[str, Any] = {"block_bytes": self._grid.block_bytes, "flush_s": self._flush_s}
+        told: dict[str, Any] = {"block_bytes": self._block_bytes, "flush_s": self._flush_s}
         if stream.kind == "source":
             told["start_at"] = self.positions.get(stream.name, 0)
         if stream.kind == "channel":

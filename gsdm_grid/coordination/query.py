@@ -54,6 +54,7 @@ class ContinuousQuery:
         flush_s: float = 0.002,
         placement: PlacementPolicy | None = None,
         demands: Demands | None = None,
+        block_bytes: int | None = None,
     ) -> None:
         check_schedule(schedule or {})
         if flush_s < 0:
@@ -70,7 +71,7 @@ class ContinuousQuery:
         self._grid = grid
         self._schedule = dict(schedule or {})
         self._placement = placement or grid.placement
-        self._hosts = Installation(grid, query_id, flush_s, demands or Demands())
+        self._hosts = Installation(grid, query_id, flush_s, demands or Demands(), block_bytes)
         self._statistics: dict[str, dict[str, Any]] = {}
         self._finished: dict[str, bool] = {}
         self.restarts: dict[str, int] = {}

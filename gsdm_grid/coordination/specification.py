@@ -17,10 +17,20 @@ from gsdm_grid.channels.overload import POLICIES as OVERLOAD_POLICIES
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.engine import check_schedule
 from gsdm_grid.errors import FlowError, GsdmError, UnknownName
-from gsdm_grid.flow import DataFlow, build, central, parallelize
+from gsdm_grid.flow import DataFlow, build
 from gsdm_grid.functions import functions
 from gsdm_grid.model import StreamType, TypeRegistry, create_stream_type, stream_types
 from gsdm_grid.planning import Demands, parse_demands, placement_policy
+from gsdm_grid.planning.candidates import (
+    CENTRAL,
+    Candidate,
+    Parallel,
+    Stage,
+    Work,
+    planned_flow,
+    read_plan,
+    strategies_of,
+)
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 MEMBERS = (
@@ -39,13 +49,18 @@ MEMBERS = (
     "labels",
     "autoscale",
     "resources",
+    "block_bytes",
 )
+AUTO = "auto"
 KEPT = "log"
 """Interface of result streams that the coordinator keeps for readers."""
 MAX_DEPTH = 64
 
 Registered = Callable[[str, str], Mapping[str, Any]]
-"""Finds a registered stream: its kind (``source`` or ``sink``) and name to its document."""
+"""Finds a registered stream: its kind (``source``, ``sink`` or ``segment``) and name to its document."""
+Chosen = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+"""Finds what the optimizer chose for a document: its ``plan`` and ``block_bytes``; None if it has chosen nothing."""
+SMALLEST_BLOCK, LARGEST_BLOCK = 1 << 12, 1 << 28
 
 
 @dataclass(frozen=True)
@@ -78,10 +93,21 @@ class QuerySpecification:
     """Least and most compute sites, if the degree is to follow the load."""
     demands: Demands = field(default_factory=Demands)
     """What the hosts of its sites must have."""
+    block_bytes: int | None = None
+    """Size of physical windows, if not the installation's."""
 
 
-def parse(document: Any, registered: Registered, cores: int | None = None) -> QuerySpecification:
-    """Check a document, or say at which place it is wrong and what is allowed there."""
+def _nothing_chosen(_document: Mapping[str, Any]) -> None:
+    return None
+
+
+def parse(
+    document: Any, registered: Registered, cores: int | None = None, chosen: Chosen = _nothing_chosen
+) -> QuerySpecification:
+    """Check a document, or say at which place it is wrong and what is allowed there.
+
+    The plan ``auto`` is what ``chosen`` finds, or else one compute site for each core.
+    """
     given = _mapping(document, "specification")
     _known(given, MEMBERS, "specification")
     name = check_name(given.get("name"), "name")
@@ -92,6 +118,8 @@ def parse(document: Any, registered: Registered, cores: int | None = None) -> Qu
     if not inputs:
         raise FlowError("inputs", "a query needs at least one input stream")
     outputs, kept = _outputs(given.get("outputs"), registered)
+    if given.get("plan") == AUTO and (found := chosen(given)) is not None:
+        given = {**given, **{name: value for name, value in found.items() if value is not None}}
     flow = _flow(given, len(inputs), cores or os.cpu_count() or 1)
     placement = given.get("placement")
     if placement is not None:
@@ -105,9 +133,50 @@ def parse(document: Any, registered: Registered, cores: int | None = None) -> Qu
     for key, value in labels.items():
         _text(value, f"labels.{key}")
     stop, autoscale, demands = parse_stop(given.get("stop")), _autoscale(given), parse_demands(given.get("resources"))
+    block_bytes = given.get("block_bytes")
+    if block_bytes is not None:
+        block_bytes = int(_number(block_bytes, "block_bytes", SMALLEST_BLOCK, LARGEST_BLOCK))
     return QuerySpecification(
-        name, flow, inputs, outputs, kept, stop, placement, schedule, flush_s, dict(labels), autoscale, demands
+        name,
+        flow,
+        inputs,
+        outputs,
+        kept,
+        stop,
+        placement,
+        schedule,
+        flush_s,
+        dict(labels),
+        autoscale,
+        demands,
+        block_bytes,
     )
+
+
+def work_of(document: Mapping[str, Any]) -> Work | None:
+    """The functions whose plan a document leaves open: one, or those of a pipe; None if its flow says all."""
+    if "function" in document:
+        _refuse_code(document.get("params"), "params")
+        return (Stage.of(_text(document["function"], "function"), document.get("params")),)
+    flow = document.get("flow")
+    if isinstance(flow, str):
+        return (Stage.of(flow),)
+    if (
+        not isinstance(flow, Mapping)
+        or flow.get("template") not in ("pipe", "lpipe")
+        or set(flow) - {"template", "args"}
+    ):
+        return None
+    _refuse_code(flow, "flow")
+    stages: list[Stage] = []
+    for part in _list(flow.get("args"), "flow.args"):
+        if isinstance(part, str):
+            stages.append(Stage.of(part))
+        elif stages and stages[-1].params is None and not (isinstance(part, Mapping) and "template" in part):
+            stages[-1] = Stage(stages[-1].function, part)
+        else:
+            return None
+    return tuple(stages) if len(stages) > 1 else None
 
 
 def with_degree(document: Mapping[str, Any], degree: int) -> dict[str, Any]:
@@ -122,6 +191,13 @@ def with_degree(document: Mapping[str, Any], degree: int) -> dict[str, Any]:
             strategy = strategies[0].name
         return {**document, "plan": {"strategy": strategy, "degree": degree}}
     return {**document, "flow": _with_degree(document.get("flow"), degree)}
+
+
+def with_plan(document: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of the same query with another plan and size of physical windows."""
+    if work_of(document) is None:
+        raise FlowError("flow", "says all about its plan: it cannot be given another one")
+    return {**document, **{name: value for name, value in chosen.items() if value is not None}}
 
 
 def _with_degree(flow: Any, degree: int) -> dict[str, Any]:
@@ -202,11 +278,17 @@ def parse_type(given: Any, place: str) -> StreamType:
 def _input(given: Any, number: int, overload: Any, registered: Registered) -> RegisteredStream:
     place = f"inputs[{number}]"
     document = _mapping({"source": given} if isinstance(given, str) else given, place)
-    _known(document, ("name", "source", "type", "interface", "options"), place)
+    _known(document, ("name", "source", "segment", "repeat", "type", "interface", "options"), place)
     name = check_name(document.get("name", document.get("source", f"in{number}")), f"{place}.name")
-    if "source" in document:
+    if "segment" in document:
+        _known(document, ("name", "segment", "repeat"), place)
+        found = registered("segment", _text(document["segment"], f"{place}.segment"))
+        document = {**found, "options": {**found["options"], "repeat": document.get("repeat", 1)}}
+    elif "source" in document:
         _known(document, ("name", "source"), place)
         document = registered("source", _text(document["source"], f"{place}.source"))
+    else:
+        _known(document, ("name", "type", "interface", "options"), place)
     stream = parse_stream(document, name, place, source=True)
     if overload is not None:
         if overload not in OVERLOAD_POLICIES:
@@ -276,11 +358,11 @@ def _flow(given: Mapping[str, Any], inputs: int, cores: int) -> DataFlow:
         )
     try:
         if "flow" in given:
-            for member in ("params", "plan"):
-                if member in given:
-                    raise FlowError(member, "goes with a function, not with a flow")
+            if "params" in given:
+                raise FlowError("params", "goes with a function, not with a flow")
             _refuse_code(given["flow"], "flow")
-            return build(given["flow"])
+            if "plan" not in given:
+                return build(given["flow"])
         return _planned(given, inputs, cores)
     except GsdmError:
         raise
@@ -291,29 +373,22 @@ def _flow(given: Mapping[str, Any], inputs: int, cores: int) -> DataFlow:
 
 
 def _planned(given: Mapping[str, Any], inputs: int, cores: int) -> DataFlow:
-    """A single function, by itself or parallelized as ``plan`` says."""
-    name = _text(given["function"], "function")
-    params = given.get("params")
-    _refuse_code(params, "params")
-    plan = given.get("plan", "central")
-    function = functions.get(name)
-    if plan == "auto":
-        strategies = [strategy for strategy in function.strategies if _serves(strategy.degrees, cores)]
-        if inputs > 1 or cores < 2 or not strategies:
-            return central(name, params, inputs)
-        return parallelize(name, params, strategies[0].name, cores)
-    if plan == "central":
-        return central(name, params, inputs)
-    wanted = _mapping(plan, "plan")
-    _known(wanted, ("strategy", "degree"), "plan")
-    degree = wanted.get("degree", 2)
-    if not isinstance(degree, int) or isinstance(degree, bool) or degree < 1:
-        raise FlowError("plan.degree", f"must be a whole number of at least 1, got {degree!r:.40}")
-    return parallelize(name, params, _text(wanted.get("strategy"), "plan.strategy"), degree)
+    """A function, or a pipe of functions, as ``plan`` says."""
+    work = work_of(given)
+    if work is None:
+        raise FlowError("plan", "goes with a function or a pipe of functions, not with a flow that says all")
+    plan = given.get("plan", CENTRAL)
+    candidate = _by_rule(work, inputs, cores) if plan == AUTO else read_plan(plan, len(work))
+    return planned_flow(work, candidate, inputs)
 
 
-def _serves(degrees: tuple[int, ...] | None, cores: int) -> bool:
-    return degrees is None or cores in degrees
+def _by_rule(work: Work, inputs: int, cores: int) -> Candidate:
+    """What is done where the optimizer has not been asked: the first strategy, with a compute site for each core."""
+    strategies = [one for one in strategies_of(work) if one.degrees is None or cores in one.degrees]
+    fused = len(work) > 1
+    if inputs > 1 or cores < 2 or not strategies:
+        return Candidate((None,), fused) if inputs == 1 or not fused else Candidate((None,) * len(work))
+    return Candidate((Parallel(strategies[0].name, cores),), fused)
 
 
 def _refuse_code(value: Any, place: str, depth: int = 0) -> None:

@@ -40,15 +40,50 @@ class TrialResult:
     bytes: int
     seconds: float
     sites: tuple[SiteCost, ...]
+    p99_ms: float | None = None
+    """99th percentile of the time from source to sink at half of the rate that it reached, if it was measured."""
 
     @property
     def cost_s(self) -> float:
         """The largest utilization time among the sites."""
         return max((site.utilization_s for site in self.sites), default=0.0)
 
+    @property
+    def busiest(self) -> SiteCost | None:
+        """The site that limits the rate."""
+        return max(self.sites, key=lambda site: site.utilization_s, default=None)
+
+    def per_window_s(self, seconds: float) -> float:
+        """CPU seconds per window of input."""
+        return seconds / max(self.windows, 1)
+
+    def figures(self) -> dict[str, float]:
+        """What plans are judged by (see `criteria`), whatever the length of the trial."""
+        made = {
+            "cost_s": self.per_window_s(self.cost_s),
+            "throughput": self.windows / self.cost_s if self.cost_s else 0.0,
+            "measured_throughput": self.windows / self.seconds if self.seconds else 0.0,
+            "cpu_s_per_window": self.per_window_s(sum(site.utilization_s for site in self.sites)),
+            "hosts": float(len(self.sites)),
+        }
+        return made if self.p99_ms is None else {**made, "p99_ms": self.p99_ms}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> TrialResult:
+        """Inverse of `to_json`."""
+        names = SiteCost.__dataclass_fields__
+        sites = ({**site, "functions": tuple(site["functions"])} for site in data["sites"])
+        return TrialResult(
+            int(data["windows"]),
+            int(data["bytes"]),
+            float(data["seconds"]),
+            tuple(SiteCost(**{name: site[name] for name in names}) for site in sites),
+            data.get("p99_ms"),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """As plain JSON, with everything that is derived."""
-        busiest = max(self.sites, key=lambda site: site.utilization_s, default=None)
+        busiest = self.busiest
         return {
             "windows": self.windows,
             "bytes": self.bytes,
@@ -59,27 +94,42 @@ class TrialResult:
             "derived_windows_s": self.windows / self.cost_s if self.cost_s else 0.0,
             "cpu_s_per_window": sum(site.utilization_s for site in self.sites) / max(self.windows, 1),
             "hosts": len(self.sites),
+            "p99_ms": self.p99_ms,
             "busiest": busiest.site if busiest else None,
             "sites": [{**asdict(site), "utilization_s": site.utilization_s} for site in self.sites],
         }
 
 
-def measured(plan: Plan, statistics: Mapping[str, Mapping[str, Any]], seconds: float) -> TrialResult:
-    """The result of a run of a plan, from the statistics of its sites."""
+def measured(
+    plan: Plan,
+    statistics: Mapping[str, Mapping[str, Any]],
+    seconds: float,
+    before: Mapping[str, Mapping[str, Any]] | None = None,
+) -> TrialResult:
+    """The result of a run of a plan, from the statistics of its sites; ``before`` is what they were when it began."""
+    earlier = before or {}
+
+    def spent(site: str, kind: str) -> float:
+        return float(statistics[site][kind]) - float(earlier.get(site, {}).get(kind, 0.0))
+
+    def came(site: str, stream: str, kind: str) -> int:
+        had = earlier.get(site, {}).get("streams", {}).get(stream, {}).get(kind, 0)
+        return int(statistics[site]["streams"][stream][kind]) - int(had)
+
     sites = tuple(
         SiteCost(
             site.id,
             site.role,
             site.host,
             tuple(operator.function["name"] for operator in site.operators),
-            float(told["processing_s"]),
-            float(told["communication_s"]),
-            float(told["system_s"]),
+            spent(site.id, "processing_s"),
+            spent(site.id, "communication_s"),
+            spent(site.id, "system_s"),
         )
         for site in plan.sites
-        if (told := statistics.get(site.id)) is not None
+        if site.id in statistics
     )
     sources = {stream.name for stream in plan.streams if stream.kind == "source"}
-    read = [figures for told in statistics.values() for name, figures in told["streams"].items() if name in sources]
-    windows, size = sum(figures["windows"] for figures in read), sum(figures["bytes"] for figures in read)
+    read = [(site, name) for site, told in statistics.items() for name in told["streams"] if name in sources]
+    windows, size = (sum(came(site, name, kind) for site, name in read) for kind in ("windows", "bytes"))
     return TrialResult(windows, size, seconds, sites)

@@ -227,6 +227,24 @@ echo >"{home}/bin/java" && chmod +x "{home}/bin/java"
     assert f"JAVA_HOME={home} " in done.stdout
 
 
+def test_root_on_debian_gets_a_browser_for_the_tests(installed):
+    executable(installed.tools / "id", "#!/usr/bin/env bash\necho 0\n")
+    executable(installed.tools / "apt-get", '#!/usr/bin/env bash\necho "apt-get $*" >>"$CALLS"\n')
+    java = str(installed.java("java", "17.0.1"))
+    _, calls = installed.run("test", JAVA_HOME=java)
+    assert calls == ["apt-get update", "apt-get install -y --no-install-recommends chromium", "-m pytest"]
+    executable(installed.tools / "chromium", "")
+    assert installed.run("test", JAVA_HOME=java)[1] == ["-m pytest"]
+
+
+def test_tests_run_without_a_browser_if_there_is_none_to_be_had(installed):
+    executable(installed.tools / "id", "#!/usr/bin/env bash\necho 0\n")
+    executable(installed.tools / "apt-get", "#!/usr/bin/env bash\nexit 1\n")
+    done, calls = installed.run("test", JAVA_HOME=str(installed.java("java", "17.0.1")))
+    assert calls == ["-m pytest"]
+    assert "no browser to be had" in sentences(done)[-1]
+
+
 def test_without_a_fitting_python_it_says_so_in_one_sentence(machine):
     done, _ = machine.run("--help", WRONG_VERSION="1")
     assert done.returncode == 1

@@ -1,11 +1,5 @@
 """The metadata in a real PostgreSQL: the same life cycle, and the same way back after a crash."""
 
-import os
-import shutil
-import tempfile
-
-import pgserver
-import pytest
 import sqlalchemy as sa
 
 from api.store import Store, metadata
@@ -16,17 +10,6 @@ SPECIFICATION = {
     "function": "fft3",
     "stop": {"count": 1500},
 }
-
-
-@pytest.fixture(scope="module")
-def database():
-    """URL of a PostgreSQL server of our own."""
-    folder = tempfile.mkdtemp(prefix="gsdm-postgresql-")
-    os.chmod(folder, 0o755)  # the server runs under another account if we are root
-    server = pgserver.get_server(folder, cleanup_mode="stop")
-    yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-    server.cleanup()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_migrations_give_the_tables_that_the_code_uses(database):

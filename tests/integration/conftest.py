@@ -1,10 +1,13 @@
-"""A running coordinator for the tests of the REST face: a process of its own, as people run it."""
+"""A running coordinator for tests over its REST face: a process of its own, as people run it."""
 
 import json
+import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -81,6 +84,12 @@ def service(tmp_path_factory):
     made.stop()
 
 
+@pytest.fixture(scope="session")
+def make_service():
+    """Make a coordinator over a home folder; whoever makes it starts and stops it."""
+    return Service
+
+
 @pytest.fixture
 def own_service(tmp_path):
     """Make coordinators of a test's own, by placement; they are stopped after the test."""
@@ -93,6 +102,19 @@ def own_service(tmp_path):
     yield make
     for one in made:
         one.stop()
+
+
+@pytest.fixture(scope="module")
+def database():
+    """URL of a PostgreSQL server of our own."""
+    import pgserver
+
+    folder = tempfile.mkdtemp(prefix="gsdm-postgresql-")
+    os.chmod(folder, 0o755)  # the server runs under another account if we are root
+    server = pgserver.get_server(folder, cleanup_mode="stop")
+    yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+    server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -1,0 +1,269 @@
+"""What follows from a request to optimize: the work, the inputs of its trials, limits and options, settled once.
+
+It is stored with the search, so that it stays what it was although the pool or a registered source changes meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
+
+from api.installed import calls_code
+from api.segments import Segments
+from gsdm_grid import Grid
+from gsdm_grid.channels import interfaces
+from gsdm_grid.coordination import RegisteredStream
+from gsdm_grid.coordination.optimizing import hosts_counter
+from gsdm_grid.coordination.specification import QuerySpecification, work_of
+from gsdm_grid.coordination.trial_runs import pool_limits
+from gsdm_grid.errors import FlowError, GsdmError
+from gsdm_grid.planning import placement_policy
+from gsdm_grid.planning.candidates import Candidate
+from gsdm_grid.planning.criteria import Criteria, read_criteria
+from gsdm_grid.planning.plan_space import Limits, PlanSpace
+from gsdm_grid.planning.search import SearchOptions
+from gsdm_grid.planning.staleness import work_fingerprint
+
+DEFAULT_MOST = 8
+FASTER_BLOCKS = 4
+"""Physical windows are also tried this many times smaller than the installation's."""
+RUNS_IN_SHORT_TRIAL = 8
+PACE = ("rate", "realtime", "repeat", "limit", "stamp")
+"""Options of sources that say how fast or how long, not what: a plan does not depend on them."""
+
+
+class Sources(Protocol):
+    """Where registered sources are found."""
+
+    def source(self, given: Any, role: str) -> Mapping[str, Any]:
+        """The document of a source, from its registered name or as it is; checked for a role."""
+
+
+class Queries(Sources, Protocol):
+    """What optimizations need of the coordinator."""
+
+    @property
+    def grid(self) -> Grid:
+        """The grid that trials run on."""
+
+    def checked(self, given: Any, role: str) -> QuerySpecification:
+        """A specification, checked for a role."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A request, settled. Immutable. ``inputs`` are those of the trials; ``to_record`` are to be recorded first."""
+
+    document: Mapping[str, Any]
+    inputs: tuple[Mapping[str, Any], ...]
+    work: str
+    limits: Limits
+    options: SearchOptions
+    criteria: Criteria
+    driver: str = "coordinator"
+    placement: str = "threads"
+    to_record: tuple[int, ...] = ()
+    window_bytes: float | None = None
+    segments: tuple[str, ...] = field(default=())
+
+    def specification(self, plan: Candidate) -> dict[str, Any]:
+        """The specification of a trial of a plan."""
+        made = {**self.document, "inputs": [dict(one) for one in self.inputs], "plan": plan.to_json()}
+        if plan.block_bytes is not None:
+            made["block_bytes"] = plan.block_bytes
+        return {**made, "placement": self.placement}
+
+    def with_segment(self, number: int, segment: str) -> Settled:
+        """The same with an input that has been recorded."""
+        inputs = list(self.inputs)
+        inputs[number] = _played(inputs[number], number, segment)
+        left = tuple(one for one in self.to_record if one != number)
+        return replace(self, inputs=tuple(inputs), to_record=left)
+
+    def space(self, queries: Queries) -> PlanSpace:
+        """The plans to choose from."""
+        work = work_of(self.document)
+        assert work is not None
+        specification = queries.checked({**self.document, "plan": "central"}, "admin")
+        counter = hosts_counter([one.spec() for one in specification.inputs], placement_policy(self.placement))
+        return PlanSpace(work, self.limits, len(self.inputs), counter)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            **vars(self),
+            "limits": asdict(self.limits),
+            "options": asdict(self.options),
+            "criteria": vars(self.criteria),
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Settled:
+        """Inverse of `to_json`."""
+        told: dict[str, Any] = data["limits"]
+        limits: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in told.items()}
+        made = {
+            "limits": Limits(**limits),
+            "options": SearchOptions(**data["options"]),
+            "criteria": Criteria(**data["criteria"]),
+            "inputs": tuple(data["inputs"]),
+            "to_record": tuple(data["to_record"]),
+            "segments": tuple(data["segments"]),
+        }
+        return Settled(**{**data, **made})
+
+
+def settle(given: Mapping[str, Any], role: str, queries: Queries, segments: Segments) -> Settled:
+    """Check a request, or say at which place it is wrong."""
+    document = _document(given)
+    if "flow" in document and work_of(document) is None:
+        raise FlowError("specification", "needs a function or a pipe of functions: its flow leaves nothing to choose")
+    specification = queries.checked({**document, "plan": "central"}, role)
+    criteria = read_criteria(given.get("criteria"))
+    search = dict(given.get("search") or {})
+    options = SearchOptions(
+        count=given.get("count", SearchOptions.count),
+        **{name: search[name] for name in ("method", "threshold", "short", "finalists", "repeats") if name in search},
+    )
+    placement = given.get("pool") or document.get("placement") or queries.grid.placement.name
+    placement_policy(placement)
+    inputs, to_record, window_bytes = _inputs(given, document, specification.inputs, options.count, segments)
+    driver = given.get("driver", "coordinator")
+    if to_record and driver == "client":
+        raise FlowError("inputs", f"input {to_record[0]} cannot be read more than once: record a segment of it first")
+    limits = _limits(search, criteria, pool_limits(queries.grid, placement), queries, placement)
+    if window_bytes and "runs" not in search:
+        limits = replace(limits, runs=_runs(queries.grid.block_bytes, window_bytes, options.short_count))
+    return Settled(
+        document,
+        inputs,
+        fingerprint(document, placement, queries, segments),
+        limits,
+        options,
+        criteria,
+        driver,
+        placement,
+        to_record,
+        window_bytes,
+        tuple(_segment_ids(given)),
+    )
+
+
+def fingerprint(document: Mapping[str, Any], placement: str, sources: Sources, segments: Segments) -> str:
+    """A short name of what a document computes from what: equal for documents that one choice is good for."""
+    streams = []
+    for one in document["inputs"]:
+        found = _source_of(one, sources, segments)
+        options = {name: value for name, value in (found.get("options") or {}).items() if name not in PACE}
+        streams.append({"type": found.get("type"), "interface": found.get("interface"), "options": options})
+    work = {name: document.get(name) for name in ("function", "params", "flow")}
+    return work_fingerprint({**work, "params": work["params"] or None, "inputs": streams, "placement": placement})
+
+
+def _source_of(one: Any, sources: Sources, segments: Segments) -> Mapping[str, Any]:
+    """The document of an input, wherever it is; of a segment, that of what it was recorded from."""
+    if isinstance(one, Mapping) and "segment" in one:
+        found: Mapping[str, Any] = segments.recorded(one["segment"])["source"]
+        return found
+    name = one if isinstance(one, str) else one.get("source")
+    return sources.source(name, "admin") if name is not None else one
+
+
+def _document(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification to optimize, without a plan; from its function and inputs if those are given instead."""
+    whole = given.get("specification")
+    if (whole is None) == (given.get("function") is None):
+        raise FlowError("body", "needs either a specification, or a function with its params and inputs")
+    if whole is None:
+        inputs = given.get("inputs") or [{"segment": one} for one in _segment_ids(given)]
+        whole = {"name": "optimized", "function": given["function"], "params": given.get("params"), "inputs": inputs}
+    dropped = ("plan", "stop", "labels", "autoscale", "block_bytes", "outputs", "overload", "schedule")
+    made = {name: value for name, value in whole.items() if name not in dropped and value is not None}
+    if not isinstance(made.get("inputs"), list) or not made["inputs"]:
+        raise FlowError("inputs", "a query needs at least one input stream")
+    return made
+
+
+def _segment_ids(given: Mapping[str, Any]) -> list[str]:
+    named = given.get("segment")
+    return [] if named is None else [named] if isinstance(named, str) else list(named)
+
+
+def _inputs(
+    given: Mapping[str, Any],
+    document: Mapping[str, Any],
+    streams: tuple[RegisteredStream, ...],
+    count: int,
+    segments: Segments,
+) -> tuple[tuple[Mapping[str, Any], ...], tuple[int, ...], float | None]:
+    """Inputs of the trials, numbers of those that must be recorded first, and bytes per window if known."""
+    named = _segment_ids(given)
+    listed = [one if isinstance(one, Mapping) else {"source": one} for one in document["inputs"]]
+    if named and len(named) != len(listed):
+        raise FlowError("segment", f"there are {len(listed)} inputs, but {len(named)} segments")
+    played: list[str | None] = list(named) or [one.get("segment") for one in listed]
+    sizes: list[float | None] = []
+    inputs: list[Mapping[str, Any]] = []
+    to_record: list[int] = []
+    for number, (one, segment, stream) in enumerate(zip(listed, played, streams, strict=True)):
+        if segment is None:
+            inputs.append(one)
+            size = _first_window_bytes(stream)
+            if size is None:
+                to_record.append(number)
+            sizes.append(size)
+            continue
+        recorded = segments.recorded(segment)["recorded"]
+        if recorded["windows"] < count:
+            reason = f"{segment!r} has {recorded['windows']} windows, but the longest trials read {count}"
+            raise FlowError("segment", f"{reason}: record a longer one, or ask for a smaller count")
+        inputs.append(_played(one, number, segment))
+        sizes.append(recorded["bytes"] / max(recorded["windows"], 1))
+    known = [size for size in sizes if size is not None]
+    return tuple(inputs), tuple(to_record), max(known) if len(known) == len(sizes) else None
+
+
+def _played(one: Mapping[str, Any], number: int, segment: str) -> dict[str, Any]:
+    """An input that plays a segment over and over: a trial stops by its count."""
+    return {"name": one.get("name") or one.get("source") or f"in{number}", "segment": segment, "repeat": "forever"}
+
+
+def _first_window_bytes(stream: RegisteredStream) -> float | None:
+    """Size of a stream's first window; None if it cannot be read more than once."""
+    assert stream.type is not None
+    source = interfaces.get(stream.interface)(stream.type, stream.options)
+    if not source.replayable:
+        return None
+    if calls_code(stream.interface):
+        return 0.0  # not known: its code runs on hosts, not here
+    try:
+        source.open(source.context)
+        block = source.next(1)
+        return float(block.nbytes) / max(len(block), 1) if block is not None and len(block) else 0.0
+    except GsdmError:
+        raise
+    except Exception as error:
+        raise FlowError("inputs", f"{stream.name!r} cannot be read: {type(error).__name__}: {error}") from error
+    finally:
+        source.close()
+
+
+def _limits(
+    search: Mapping[str, Any], criteria: Criteria, pool: Mapping[str, int], queries: Queries, placement: str
+) -> Limits:
+    compute = pool.get(placement_policy(placement).host("compute"))
+    most = search.get("most") or min(DEFAULT_MOST, compute or DEFAULT_MOST)
+    lists = {
+        name: tuple(search[name])
+        for name in ("degrees", "strategies", "shapes", "runs", "block_bytes")
+        if search.get(name)
+    }
+    lists.setdefault("block_bytes", (None, queries.grid.block_bytes // FASTER_BLOCKS))
+    return Limits(most=most, hosts=criteria.hosts, pool=dict(pool), **lists)
+
+
+def _runs(block_bytes: int, window_bytes: float, short_count: int) -> tuple[int, ...]:
+    """Windows in turn: one, and as many as fill a physical window, if a short trial has enough of such turns."""
+    filling = min(int(block_bytes // max(window_bytes, 1.0)), short_count // RUNS_IN_SHORT_TRIAL)
+    return (1, filling) if filling > 1 else (1,)

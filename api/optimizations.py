@@ -1,0 +1,314 @@
+"""Optimizations: searches for the best plan of a query, kept in the store, driven by this coordinator or by a client.
+
+The search is that of `gsdm_grid.planning`. It is rebuilt from what is stored whenever it is needed (what was asked, and
+what its trials told), so it outlives the coordinator. Who drives it asks for rounds, runs their trials, and then asks
+for the choice, its verification and its publication; `carry_out` does all of that here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from api.errors import Problem, document, problem_of
+from api.operations import Operations
+from api.optimization_requests import Queries, Settled, settle
+from api.segments import Segments
+from api.store import Store
+from api.store import optimizations as table
+from api.trials import Trials
+from gsdm_grid.coordination.trial_runs import this_machine
+from gsdm_grid.ids import IdFactory
+from gsdm_grid.planning.choice import Failure, Outcome
+from gsdm_grid.planning.search import Search, TrialRequest, replayed
+from gsdm_grid.planning.staleness import stale
+from gsdm_grid.planning.trial import TrialResult
+
+OVER = ("published", "failed")
+"""States in which nothing more happens by itself."""
+
+
+class Optimizations:
+    """Stores searches and carries them out. Thread-safe."""
+
+    def __init__(
+        self,
+        store: Store,
+        operations: Operations,
+        trials: Trials,
+        segments: Segments,
+        queries: Queries,
+        adopt: Callable[..., list[Any]],
+    ) -> None:
+        self._store = store
+        self._operations = operations
+        self._trials = trials
+        self._segments = segments
+        self._queries = queries
+        self._adopt = adopt
+        self._ids = IdFactory()
+
+    # -- as people see them ---------------------------------------------------------------------------------------
+
+    def submit(
+        self, given: Mapping[str, Any], token_id: str, role: str
+    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Store a search; gives it, and its operation if this coordinator is to carry it out."""
+        settled = settle(given, role, self._queries, self._segments)
+        self._search_of(settled, 0, {})  # complains of an empty plan space
+        row = {
+            "id": self._ids.new("opt"),
+            "query": settled.document["name"],
+            "request": dict(given),
+            "settled": settled.to_json(),
+            "work": settled.work,
+            "status": "searching",
+            "rounds": 0,
+            "choice": None,
+            "published": None,
+            "published_s": None,
+            "error": None,
+            "machine": this_machine(),
+            "token_id": token_id,
+            "created_s": time.time(),
+            "finished_s": None,
+        }
+        operation = None
+        with self._store.begin() as connection:
+            connection.execute(table.insert().values(**row))
+            if settled.driver == "coordinator":
+                operation = self._operations.record(connection, row["id"], "optimize")
+        if operation is not None:
+            self._operations.enqueue(operation)
+        return self.view(row["id"]), operation
+
+    def view(self, optimization_id: str) -> dict[str, Any]:
+        """A search with all that it knows."""
+        row = self._row(optimization_id)
+        search = self._search(row)
+        shown = self._shown(row)
+        shown["trials"] = [self._request(row, one) for asked in search.rounds for one in asked]
+        if row["choice"] is None:
+            shown["choice"] = {"table": [one.to_json() for one in search.tried()], "skipped": []}
+        return shown
+
+    def page(self, limit: int, before_s: float | None, query: str | None) -> list[dict[str, Any]]:
+        """Searches, the newest first."""
+        wanted = sa.select(table).order_by(table.c.created_s.desc()).limit(limit)
+        if before_s is not None:
+            wanted = wanted.where(table.c.created_s < before_s)
+        if query is not None:
+            wanted = wanted.where(table.c.query == query)
+        return [{**self._shown(row), "trials": []} for row in self._store.rows(wanted)]
+
+    def remove(self, optimization_id: str) -> None:
+        """Cancel a search if it is under way, and forget it and its trials."""
+        self._row(optimization_id)
+        with self._store.begin() as connection:
+            connection.execute(table.delete().where(table.c.id == optimization_id))
+        for trial in self._trials.all_of_search(optimization_id):
+            self._trials.remove(trial["id"])
+
+    # -- step by step ---------------------------------------------------------------------------------------------
+
+    def round(self, optimization_id: str, number: int) -> list[dict[str, Any]]:
+        """The trials of a round; none when the search is over. Asking again for a round gives the same trials."""
+        row = self._row(optimization_id)
+        search = self._search(row)
+        if number < len(search.rounds):
+            return [self._request(row, one) for one in search.rounds[number]]
+        if number > len(search.rounds):
+            detail = f"round {number} comes after round {len(search.rounds)}, which has not been asked for"
+            raise Problem("invalid-transition", detail, state=row["status"], allowed=["rounds"])
+        self._refuse_if_waiting(row, search, "rounds")
+        asked = search.ask()
+        if asked:
+            self._keep(optimization_id, rounds=len(search.rounds))
+        return [self._request(row, one) for one in asked]
+
+    def check_key(self, optimization_id: str, key: str) -> None:
+        """Refuse a trial that the search did not ask for."""
+        search = self._search(self._row(optimization_id))
+        known = [one.key for asked in search.rounds for one in asked]
+        if key not in known and not any(one.key == key for one in search.asked_to_verify):
+            raise Problem("not-found", f"optimization {optimization_id!r} did not ask for a trial {key!r:.80}")
+
+    def choose(self, optimization_id: str) -> dict[str, Any]:
+        """The best plan of those tried. The search must be over."""
+        row = self._row(optimization_id)
+        search = self._search(row)
+        self._refuse_if_waiting(row, search, "choice")
+        if not search.over and search.ask():
+            detail = f"the search goes on: round {len(search.rounds) - 1} has not been asked for"
+            raise Problem("invalid-transition", detail, state=row["status"], allowed=["rounds"])
+        choice = search.choice().to_json()
+        status = row["status"] if row["status"] in OVER else "verified" if choice["verification"] else "chosen"
+        self._keep(optimization_id, choice=choice, status=status)
+        return choice
+
+    def verification(self, optimization_id: str) -> list[dict[str, Any]]:
+        """Trials that run winner and runner-up again, in turn; always the same ones."""
+        row = self._row(optimization_id)
+        if row["choice"] is None:
+            raise Problem("invalid-transition", "nothing has been chosen yet", state=row["status"], allowed=["choice"])
+        requests = self._search(row).verification()
+        if row["status"] == "chosen":
+            self._keep(optimization_id, status="verifying")
+        return [self._request(row, one) for one in requests]
+
+    def publish(self, optimization_id: str) -> list[Any]:
+        """Give the chosen plan to the queries that want it; tells which, and whether they use it now."""
+        row = self._row(optimization_id)
+        if row["choice"] is None:
+            raise Problem("invalid-transition", "nothing has been chosen yet", state=row["status"], allowed=["choice"])
+        choice = self.choose(optimization_id)  # verification may have turned it round
+        now_s = time.time()
+        self._keep(optimization_id, status="published", published_s=now_s, finished_s=row["finished_s"] or now_s)
+        named = row["request"].get("publish_to") or []
+        published = self._adopt(optimization_id, row["work"], choice, named)
+        self._keep(optimization_id, published=published)
+        return published
+
+    def carry_out(self, optimization_id: str) -> Mapping[str, Any] | None:
+        """All of it, from the first round to the publication; goes on where a coordinator that is gone had got to."""
+        try:
+            self._record_segments(optimization_id)
+            number = 0
+            while requests := self.round(optimization_id, number):
+                self._run_all(optimization_id, requests)
+                number += 1
+            self.choose(optimization_id)
+            self._run_all(optimization_id, self.verification(optimization_id))
+            choice = self.choose(optimization_id)
+            published = self.publish(optimization_id)
+        except Exception as error:
+            if not self._operations.closed:
+                told = document(problem_of(error), f"/v1/optimizations/{optimization_id}")
+                self._keep(optimization_id, status="failed", error=told, finished_s=time.time())
+            raise
+        return {"plan": choice["plan"], "published": published}
+
+    # -- what was chosen ------------------------------------------------------------------------------------------
+
+    def chosen(self, work: str) -> dict[str, Any] | None:
+        """The plan that was last published for some work, if it was chosen on this machine."""
+        found = self.published_for(work)
+        return None if found is None or found["stale"] else found
+
+    def published_for(self, work: str) -> dict[str, Any] | None:
+        """The plan that was last published for some work, and why it is stale."""
+        found = self._store.row(
+            sa.select(table)
+            .where(table.c.work == work, table.c.published_s.is_not(None))
+            .order_by(table.c.published_s.desc())
+        )
+        if found is None or found["choice"] is None:
+            return None
+        return {
+            "optimization": found["id"],
+            "plan": found["choice"]["plan"],
+            "block_bytes": found["choice"]["block_bytes"],
+            "figures": found["choice"]["winner"]["figures"],
+            "window_bytes": found["settled"].get("window_bytes"),
+            "stale": stale(found["machine"], this_machine()),
+        }
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _record_segments(self, optimization_id: str) -> None:
+        """Record the inputs that cannot be read more than once."""
+        row = self._row(optimization_id)
+        settled = Settled.from_json(row["settled"])
+        if not settled.to_record:
+            return
+        for number in settled.to_record:
+            segment = f"{optimization_id}-in{number}"
+            if not self._segments.exists(segment):
+                windows = settled.options.count
+                self._segments.record_row(
+                    settled.document["inputs"][number], windows, segment, row["token_id"], "admin"
+                )
+            self._segments.carry_out(segment)
+            settled = settled.with_segment(number, segment)
+        self._keep(optimization_id, settled=settled.to_json())
+
+    def _run_all(self, optimization_id: str, requests: Sequence[Mapping[str, Any]]) -> None:
+        for request in requests:
+            row = self._row(optimization_id)  # it may have been removed meanwhile
+            trial = self._trials.of_search(optimization_id, request["key"])
+            if trial is None:
+                given, count, latency = request["specification"], request["count"], request["latency"]
+                asked = (optimization_id, request["key"], latency)
+                _, operation = self._trials.stored(given, count, row["token_id"], "admin", *asked)
+                self._operations.perform(operation)
+            else:  # a coordinator that is gone had begun it
+                for operation in self._operations.unfinished(trial["id"]):
+                    self._operations.perform(operation)
+            ended = self._trials.of_search(optimization_id, request["key"])
+            if ended is not None and (ended["failure"] or {}).get("short"):
+                raise Problem(**ended["failure"])  # no plan's fault, and no plan can do better
+
+    def _search(self, row: Mapping[str, Any]) -> Search:
+        told: dict[str, Outcome] = {}
+        for trial in self._trials.all_of_search(row["id"]):
+            if trial["result"] is not None:
+                told[trial["key"]] = TrialResult.from_json(trial["result"])
+            elif trial["failure"] is not None:
+                told[trial["key"]] = Failure(str(trial["failure"]["detail"]))
+        search = self._search_of(Settled.from_json(row["settled"]), row["rounds"], told)
+        if row["choice"] is not None and not search.waiting():
+            for request in search.verification():
+                if request.key in told:
+                    search.tell(request.key, told[request.key])
+        return search
+
+    def _search_of(self, settled: Settled, rounds: int, told: Mapping[str, Outcome]) -> Search:
+        return replayed(settled.space(self._queries), settled.criteria, settled.options, rounds, told)
+
+    def _refuse_if_waiting(self, row: Mapping[str, Any], search: Search, step: str) -> None:
+        waiting = [one.key for asked in search.rounds for one in asked if one in search.waiting()]
+        if waiting:
+            detail = f"{len(waiting)} trials of round {len(search.rounds) - 1} are not over: {', '.join(waiting[:5])}"
+            raise Problem("invalid-transition", detail, state=row["status"], allowed=["trials"], step=step)
+
+    def _request(self, row: Mapping[str, Any], request: TrialRequest) -> dict[str, Any]:
+        settled = Settled.from_json(row["settled"])
+        return {
+            "key": request.key,
+            "label": request.plan.key,
+            "specification": settled.specification(request.plan),
+            "count": request.count,
+            "round": request.round,
+            "predicted": request.predicted_s,
+            "latency": settled.criteria.needs_latency,
+        }
+
+    def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        named = {name: row[name] for name in ("id", "query", "status", "rounds", "request", "published", "error")}
+        choice = row["choice"]
+        return {
+            **named,
+            "choice": choice,
+            "verified": None if choice is None else choice["verified"],
+            "stale": stale(row["machine"], this_machine()),
+            "machine": row["machine"],
+            "created": row["created_s"],
+            "finished": row["finished_s"],
+            "links": {part: f"/v1/optimizations/{row['id']}{end}" for part, end in _LINKS.items()},
+        }
+
+    def _keep(self, optimization_id: str, **values: Any) -> None:
+        with self._store.begin() as connection:
+            connection.execute(table.update().where(table.c.id == optimization_id).values(**values))
+
+    def _row(self, optimization_id: str) -> dict[str, Any]:
+        row = self._store.row(sa.select(table).where(table.c.id == optimization_id))
+        if row is None:
+            raise Problem("not-found", f"there is no optimization {optimization_id!r:.60}")
+        return row
+
+
+_LINKS = {"self": "", "report": "/report", "picture": "/report.png"}

@@ -1,0 +1,153 @@
+"""The papers' comparisons on this system: window split and window distribute, scheduling policies, marshaling.
+
+Part *fft* (thesis 4.3, VLDB 2005 section 5): window sizes × {central, window distribute, window split} × degrees ×
+{flat, tree} × {fast, slow} fft3 over segments of equally many samples. Working nodes are threads; the cost of a plan is
+the CPU time of its busiest site, so speed-ups are *derived*: what one core per site would give. Part *scheduling*
+(thesis 6.3): latency by fixed- and variable-length periods, below and above what a node can do. Part *marshaling*
+(thesis 6.5): numbers as text against our binary form. ``--full`` measures the papers' whole grid, else a part of it;
+``--part`` one part; ``--out`` writes plots and figures there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from fft import SOURCE
+from functions import expensive_fft3
+from marshaling import marshaling
+from reporting import Report
+from scheduling import scheduling
+
+from gsdm_grid import Grid, register_input_stream
+from gsdm_grid.coordination.trial_runs import TrialRun, run_trial
+from gsdm_grid.planning.candidates import Candidate, Parallel, Stage, planned_flow
+from gsdm_grid.planning.trial import TrialResult
+
+SIZES = (256, 512, 1024, 2048, 4096, 8192, 16384)
+SOME_SIZES = (256, 1024, 4096, 8192)
+SLOW_ROUNDS = 8
+"""How often the slow fft3 goes forward and back before: it takes 17 transforms for one."""
+MB = 1 << 20
+PARTS = ("fft", "scheduling", "marshaling")
+
+
+def plans(degrees: tuple[int, ...]) -> dict[str, Candidate]:
+    """The plans of the papers by their names there."""
+    made = {"central": Candidate((None,))}
+    for degree in degrees:
+        for short, name in (("WD", "window_distribute"), ("WS", "window_split")):
+            made[f"{short}{degree}"] = Candidate((Parallel(name, degree),))
+            if degree > 2:
+                made[f"{short}{degree}-tree"] = Candidate((Parallel(name, degree, tree=True),))
+    return made
+
+
+def by_role(result: TrialResult) -> dict[str, dict[str, float]]:
+    """Milliseconds per window of the busiest site of each role, by kind of task."""
+    made: dict[str, dict[str, float]] = {}
+    for site in sorted(result.sites, key=lambda site: site.utilization_s):
+        times = {"processing": site.processing_s, "communication": site.communication_s, "system": site.system_s}
+        made[site.role] = {kind: 1e3 * result.per_window_s(seconds) for kind, seconds in times.items()}
+    return made
+
+
+def measure(grid: Grid, stage: Stage, window: int, plan: Candidate, megabytes: float, repeats: int) -> dict[str, Any]:
+    """Median of some trials of one plan over a segment of this size."""
+    count = max(64, int(megabytes * MB / (window * 24)))
+    inputs = [register_input_stream("Radio", None, SOURCE, window=window)]
+    trial = TrialRun(planned_flow((stage,), plan), inputs, count=count)
+    found = sorted((run_trial(grid, trial) for _ in range(repeats)), key=lambda one: one.figures()["cost_s"])
+    middle = found[len(found) // 2]
+    return {
+        "cost_ms": 1e3 * statistics.median(one.figures()["cost_s"] for one in found),
+        "busiest": middle.busiest.role if middle.busiest else None,
+        "cpu_ms": 1e3 * middle.figures()["cpu_s_per_window"],
+        "hosts": len(middle.sites),
+        "roles": by_role(middle),
+    }
+
+
+def fft_grid(report: Report, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All plans of all sizes, fast and slow."""
+    sizes = SIZES if options.full else SOME_SIZES
+    degrees = (2, 4, 8) if options.full else (2, 4)
+    functions = {"fast": Stage.of("fft3"), "slow": Stage.of(expensive_fft3, {"rounds": SLOW_ROUNDS})}
+    megabytes = {"fast": 48.0, "slow": 12.0}  # the papers' segment has 48 MB
+    rows = []
+    with Grid("threads") as grid:
+        for window in options.sizes or sizes:
+            for speed, stage in functions.items():
+                central = 0.0
+                for name, plan in plans(degrees).items():
+                    found = measure(grid, stage, window, plan, megabytes[speed] / options.shorter, options.repeats)
+                    central = found["cost_ms"] if name == "central" else central
+                    found |= {"window": window, "speed": speed, "plan": name, "speed_up": central / found["cost_ms"]}
+                    rows.append(found)
+                best = max((row for row in rows if (row["window"], row["speed"]) == (window, speed)), key=_speed_up)
+                report.progress(f"window {window}, {speed}: best {best['plan']}, ×{best['speed_up']:.2f}")
+    return rows
+
+
+def _speed_up(row: dict[str, Any]) -> float:
+    return float(row["speed_up"])
+
+
+def arguments() -> argparse.Namespace:
+    """What may be asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="only the JSON object, on the last line")
+    parser.add_argument("--full", action="store_true", help="all sizes and degrees of the papers")
+    parser.add_argument("--quick", action="store_true", help="short segments, once: for a look, not for a figure")
+    parser.add_argument("--part", choices=PARTS, help="only this one")
+    parser.add_argument("--sizes", type=int, nargs="+", help="only these window sizes")
+    parser.add_argument("--out", type=Path, help="folder for plots and figures; figures there are added to")
+    found = parser.parse_args()
+    found.shorter, found.repeats = (4, 1) if found.quick else (1, 3)
+    return found
+
+
+def main() -> int:
+    """Run it."""
+    options = arguments()
+    report = Report("window split and window distribute, by derived speed-up", options.json)
+    wanted = (options.part,) if options.part else PARTS
+    told: dict[str, Any] = {"measured_s": time.time()}
+    if "fft" in wanted:
+        told["fft"] = fft_grid(report, options)
+    if "scheduling" in wanted:
+        told["scheduling"] = scheduling(report, options.quick)
+    if "marshaling" in wanted:
+        told["marshaling"] = marshaling(report, options.quick)
+    report.row("window", "fft3", "plan", "cost, ms", "busiest", "hosts", "speed-up")
+    for row in told.get("fft", ()):
+        report.row(*(row[name] for name in ("window", "speed", "plan", "cost_ms", "busiest", "hosts", "speed_up")))
+    if options.out is not None:
+        from strategy_plots import draw
+
+        draw(_kept(options.out, told), options.out)
+    return report.finish(told)
+
+
+def _kept(out: Path, told: dict[str, Any]) -> dict[str, Any]:
+    """The figures in a folder with those that were just measured: parts may be measured one by one."""
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / "strategies.json"
+    before = json.loads(file.read_text()) if file.exists() else {}
+    fresh = {(row["window"], row["speed"], row["plan"]) for row in told.get("fft", ())}
+    old = [row for row in before.get("fft", ()) if (row["window"], row["speed"], row["plan"]) not in fresh]
+    made = {
+        **before,
+        **told,
+        "fft": sorted([*old, *told.get("fft", ())], key=lambda row: (row["window"], row["speed"])),
+    }
+    file.write_text(json.dumps(made, indent=1))
+    return made
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

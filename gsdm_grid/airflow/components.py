@@ -1,0 +1,231 @@
+"""Airflow's components as one family of processes: imported once, then forked. `gsdm_grid.cli.airflow` starts it.
+
+``airflow standalone`` starts four programs that each import Airflow anew, and leaves their children behind when it is
+stopped. Here Airflow's own commands are run in forks of one process that has imported it; a second core imports the API
+server while the database is made ready. Whatever the components start stays below this process (it adopts orphans), so
+that it can end all of them.
+
+Stdin carries one line, a `Wanted` document, and then stays open for as long as Airflow is wanted; stdout tells in lines
+of JSON how far it is. Each component logs into a file of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypedDict
+
+API_SERVER = "api-server"
+DAG_PROCESSOR, SCHEDULER, TRIGGERER = "dag-processor", "scheduler", "triggerer"
+GRACE_S = 8.0
+"""How long components may take to end by themselves; tasks that still run are then killed, and taken up again later."""
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Wanted(TypedDict):
+    """What to start: where the API server listens, where logs go, and what the database must hold."""
+
+    host: str
+    port: int
+    logs: str
+    connection_id: str
+    connection: str
+    pool: str
+
+
+def main() -> None:
+    """Start what stdin asks for; returns when it has ended, with an error if that was not asked for."""
+    wanted: Wanted = json.loads(_line_from_stdin())
+    _adopt_orphans()
+    family = Family(Path(wanted["logs"]))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: family.end())
+    code = 1
+    try:
+        _start(family, wanted)
+        code = family.watch()
+    finally:
+        family.end_all()
+    sys.exit(code)
+
+
+def _start(family: Family, wanted: Wanted) -> None:
+    tell("importing Airflow")
+    airflow("version")
+    prepared, ready = os.pipe()
+    address = ("--host", wanted["host"], "--port", str(wanted["port"]))
+
+    def serve() -> None:
+        import airflow.api_fastapi.main  # noqa: F401  # the larger part of its start; needs no database yet
+
+        os.close(ready)
+        os.read(prepared, 1)
+        airflow_main(API_SERVER, *address)
+
+    family.fork(API_SERVER, serve)
+    os.close(prepared)
+    tell("preparing the database")
+    airflow("db", "migrate")
+    airflow("connections", "delete", wanted["connection_id"], may_fail=True)
+    airflow("connections", "add", wanted["connection_id"], "--conn-json", wanted["connection"])
+    airflow("pools", "set", wanted["pool"], "1", "Trials run one at a time.", "--include-deferred")
+    os.close(ready)
+    tell("starting the components")
+    for command in ((SCHEDULER, "--skip-serve-logs"), (DAG_PROCESSOR,), (TRIGGERER, "--skip-serve-logs")):
+        family.fork(command[0], partial(airflow_main, *command))
+    tell("started")
+
+
+def airflow_main(*command: str) -> None:
+    """Airflow's own entry point, as if it had been typed."""
+    from airflow.__main__ import main as run
+
+    sys.argv = ["airflow", *command]
+    run()
+
+
+def airflow(*command: str, may_fail: bool = False) -> None:
+    """Run a command of Airflow to its end, in this process. What it prints goes to stderr."""
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        airflow_main(*command)
+    except SystemExit as end:
+        if end.code and not may_fail:
+            raise RuntimeError(f"airflow {' '.join(command[:2])}: {end.code}") from None
+    finally:
+        sys.stdout.flush()
+        os.dup2(stdout, 1)
+        os.close(stdout)
+
+
+class Family:
+    """The components: this process's children, by name. Thread-bound."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._names: dict[int, str] = {}
+        self._ending = False
+
+    def fork(self, name: str, run: Callable[[], None]) -> None:
+        """Start a component as a copy of this process; its output goes to a log file of its name."""
+        sys.stdout.flush()
+        pid = os.fork()
+        if pid:
+            self._names[pid] = name
+            return
+        code = 1
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            _redirect(self._logs / f"{name}.log")
+            run()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def end(self) -> None:
+        """Ask for the end; `watch` returns."""
+        self._ending = True
+
+    def watch(self) -> int:
+        """Wait until the end is asked for (0), or one component has ended by itself (1; stdout says which)."""
+        while not self._ending:
+            readable, _, _ = select.select([sys.stdin.fileno()], [], [], 0.2)
+            if readable and not os.read(sys.stdin.fileno(), 4096):
+                return 0
+            if ended := self._reap():
+                if not self._ending:
+                    tell("ended", component=ended)
+                return int(not self._ending)
+        return 0
+
+    def _reap(self) -> str | None:
+        """Take leave of processes that ended; the name of a component if there was one among them."""
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return None
+            if not pid:
+                return None
+            if name := self._names.pop(pid, None):
+                return name
+
+    def end_all(self) -> None:
+        """End the components, then whatever they left."""
+        tell("ending")
+        _signal(list(self._names), signal.SIGTERM)
+        deadline_s = time.monotonic() + GRACE_S
+        while self._names and time.monotonic() < deadline_s:
+            self._reap()
+            time.sleep(0.05)
+        while left := _descendants():
+            _signal(left, signal.SIGKILL)
+            while self._reap():
+                pass
+            time.sleep(0.05)
+
+
+def tell(step: str, **more: Any) -> None:
+    """A line for whoever started this."""
+    print(json.dumps({"step": step, **more}), flush=True)
+
+
+def _line_from_stdin() -> bytes:
+    """One line, and not a byte more: what comes behind it is watched for."""
+    line = bytearray()
+    while (byte := os.read(sys.stdin.fileno(), 1)) not in (b"", b"\n"):
+        line += byte
+    return bytes(line)
+
+
+def _descendants() -> list[int]:
+    import psutil
+
+    found = psutil.Process().children(recursive=True)
+    return [one.pid for one in found if one.status() != psutil.STATUS_ZOMBIE or one.ppid() == os.getpid()]
+
+
+def _signal(pids: Sequence[int], number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def _adopt_orphans() -> None:
+    """Processes whose parent dies become children of this one, not of init, where the system can do that."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _redirect(log: Path) -> None:
+    written = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(written, 1)
+    os.dup2(written, 2)
+    os.close(nothing)
+    os.close(written)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Links from tasks in Airflow's user interface to what they are about, with the coordinator."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from airflow.sdk import BaseOperatorLink
+
+from gsdm_grid.airflow.hooks import GsdmHook
+
+
+class CoordinatorLink(BaseOperatorLink):
+    """A page of the coordinator. ``about`` names the operator's attribute that says of what."""
+
+    about = ""
+    page = ""
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002  # Airflow's
+        """The page's address; empty, and then not shown, as long as there is none. Asked when the task has run."""
+        what = getattr(operator, self.about, None)
+        if not what:
+            return ""
+        return GsdmHook(operator.gsdm_conn_id).address().url + self.page.format(quote(str(what), safe=""))
+
+
+class QueryLink(CoordinatorLink):
+    """The query that a task is about."""
+
+    name = "Query"
+    about, page = "query", "/v1/queries/{}"
+
+
+class TrialLink(CoordinatorLink):
+    """The trial that a task ran."""
+
+    name = "Trial"
+    about, page = "trial", "/v1/trials/{}"
+
+
+class ReportLink(CoordinatorLink):
+    """The report of an optimization, with its plots."""
+
+    name = "Report"
+    about, page = "optimization", "/v1/optimizations/{}/report"

@@ -1,0 +1,127 @@
+"""What makes one plan better than another: a figure to minimize or maximize, or a weighted sum, subject to bounds.
+
+Figures come from trials (`TrialResult.figures`) and are per window of input, so that trials of different lengths can be
+compared. ``cost_s`` and ``throughput`` are derived for one core per site; ``measured_throughput`` is what the machine
+reached with the cores that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gsdm_grid.errors import FlowError
+
+FIGURES = ("cost_s", "throughput", "measured_throughput", "p99_ms", "cpu_s_per_window", "hosts")
+LARGER_IS_BETTER = ("throughput", "measured_throughput")
+Figures = Mapping[str, float]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """Weights of figures, and bounds: at most so much (at least so much of what is better larger). Immutable."""
+
+    weights: Mapping[str, float] = field(default_factory=lambda: {"cost_s": 1.0})
+    subject_to: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def needs_latency(self) -> bool:
+        """Whether trials must measure latency."""
+        return "p99_ms" in self.weights or "p99_ms" in self.subject_to
+
+    @property
+    def hosts(self) -> int | None:
+        """The most hosts that a plan may use, if that is bounded."""
+        return int(self.subject_to["hosts"]) if "hosts" in self.subject_to else None
+
+    def violation(self, figures: Figures) -> str | None:
+        """The first bound that the figures do not keep; None if they keep all."""
+        for name, bound in self.subject_to.items():
+            value = figures.get(name)
+            if value is None:
+                return f"{name} was not measured"
+            if name in LARGER_IS_BETTER and value < bound:
+                return f"{name} is {value:.4g}, at least {bound:g} is wanted"
+            if name not in LARGER_IS_BETTER and value > bound:
+                return f"{name} is {value:.4g}, at most {bound:g} is allowed"
+        return None
+
+    def ranked(self, measured: Sequence[tuple[T, Figures]]) -> list[tuple[T, float]]:
+        """Items that keep the bounds, the best first, each with its score: 1 is the best in every respect.
+
+        A figure counts as its ratio to the best one among them, so weights need no units.
+        """
+        kept = [(item, figures) for item, figures in measured if self.violation(figures) is None]
+        best = {name: self._best(name, [figures[name] for _, figures in kept if name in figures]) for name in FIGURES}
+        total = sum(self.weights.values())
+
+        def score(figures: Figures) -> float:
+            return sum(weight * _ratio(name, figures, best[name]) for name, weight in self.weights.items()) / total
+
+        return sorted(((item, score(figures)) for item, figures in kept), key=lambda pair: pair[1])
+
+    @staticmethod
+    def _best(name: str, values: Sequence[float]) -> float:
+        return (max if name in LARGER_IS_BETTER else min)(values, default=0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {"weights": dict(self.weights), "subject_to": dict(self.subject_to)}
+
+
+def _ratio(name: str, figures: Figures, best: float) -> float:
+    value = figures.get(name)
+    if value is None:
+        return float("inf")
+    worse, better = (best, value) if name in LARGER_IS_BETTER else (value, best)
+    return worse / better if better > 0 else (1.0 if worse <= 0 else float("inf"))
+
+
+def read_criteria(given: Any, place: str = "criteria") -> Criteria:
+    """``{"minimize": name}``, ``{"maximize": name}`` or ``{"weights": {name: weight}}``, with ``subject_to`` if wanted.
+
+    >>> read_criteria({"maximize": "throughput", "subject_to": {"hosts": 6}}).hosts
+    6
+    """
+    if given is None:
+        return Criteria()
+    if not isinstance(given, Mapping):
+        raise FlowError(place, f"expected a mapping, got {type(given).__name__}")
+    allowed = ("minimize", "maximize", "weights", "subject_to")
+    unknown = next((key for key in given if key not in allowed), None)
+    if unknown is not None:
+        raise FlowError(place, f"has no member {unknown!r:.60}; allowed: {', '.join(allowed)}")
+    goals = [name for name in ("minimize", "maximize", "weights") if given.get(name) is not None]
+    if len(goals) > 1:
+        raise FlowError(place, f"has {' and '.join(goals)}: one goal is enough")
+    weights: Mapping[str, float] = {"cost_s": 1.0}
+    if goals == ["weights"]:
+        weights = _numbers(given["weights"], f"{place}.weights")
+        if not weights or not sum(weights.values()) > 0:
+            raise FlowError(f"{place}.weights", "needs at least one figure with a weight greater than zero")
+    elif goals:
+        goal = goals[0]
+        name = _figure(given[goal], f"{place}.{goal}")
+        if (name in LARGER_IS_BETTER) != (goal == "maximize"):
+            other = "minimize" if goal == "maximize" else "maximize"
+            raise FlowError(f"{place}.{goal}", f"{name} is a figure to {other}")
+        weights = {name: 1.0}
+    return Criteria(weights, _numbers(given.get("subject_to") or {}, f"{place}.subject_to"))
+
+
+def _figure(name: Any, place: str) -> str:
+    if name not in FIGURES:
+        raise FlowError(place, f"unknown figure {name!r:.40}; known: {', '.join(FIGURES)}")
+    return str(name)
+
+
+def _numbers(given: Any, place: str) -> dict[str, float]:
+    if not isinstance(given, Mapping):
+        raise FlowError(place, f"expected a mapping, got {type(given).__name__}")
+    for name, value in given.items():
+        _figure(name, place)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
+            raise FlowError(f"{place}.{name}", f"must be a number of at least 0, got {value!r:.40}")
+    return {str(name): float(value) for name, value in given.items()}
