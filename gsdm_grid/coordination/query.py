@@ -19,6 +19,7 @@ from gsdm_grid.coordination import lifecycle
 from gsdm_grid.coordination.control import Event
 from gsdm_grid.coordination.installation import Installation
 from gsdm_grid.coordination.lifecycle import Action, State
+from gsdm_grid.coordination.sharing import Readings
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.engine import check_schedule, unpack_error
 from gsdm_grid.errors import GsdmError, NodeLost, PlanError, QueryError
@@ -28,9 +29,10 @@ from gsdm_grid.planning import (
     PlacementPolicy,
     Plan,
     PlanSite,
-    compile_flow,
+    compile_query,
     moved,
     recovery_obstacle,
+    replayable_inputs,
     rescaling_obstacle,
 )
 
@@ -51,6 +53,7 @@ class ContinuousQuery:
         schedule: Mapping[str, Any] | None = None,
         flush_s: float = 0.002,
         placement: PlacementPolicy | None = None,
+        share: bool = False,
     ) -> None:
         check_schedule(schedule or {})
         if flush_s < 0:
@@ -67,7 +70,9 @@ class ContinuousQuery:
         self._grid = grid
         self._schedule = dict(schedule or {})
         self._placement = placement or grid.placement
+        self._share = share
         self._hosts = Installation(grid, query_id, flush_s)
+        self._readings = Readings(grid, self)
         self._statistics: dict[str, dict[str, Any]] = {}
         self._finished: dict[str, bool] = {}
         self.restarts: dict[str, int] = {}
@@ -93,7 +98,7 @@ class ContinuousQuery:
 
     def _compiled(self, flow: DataFlow) -> Plan:
         inputs, outputs = [s.spec() for s in self.inputs], [s.spec() for s in self.outputs]
-        return compile_flow(self.id, flow, inputs, outputs, self._placement)
+        return compile_query(self.id, flow, inputs, outputs, self._placement, self._share)
 
     def adopt(self, plan: Plan) -> None:
         """Take a plan that was compiled before, by a coordinator that is gone."""
@@ -102,10 +107,12 @@ class ContinuousQuery:
             self.plan = plan
             self._set("compiled")
 
-    def install(self, positions: Mapping[str, int] | None = None) -> None:
+    def install(self, positions: Mapping[str, int] | None = None, joining: bool = True) -> None:
         """Start working nodes and install the plan on them.
 
         ``positions`` says by name where to begin in input streams; streams that can be read again are, from there.
+        ``joining``: what it shares with others may have begun before; else it begins at its positions whatever others
+        do.
         """
         with self._lock:
             self._require("install")
@@ -115,6 +122,7 @@ class ContinuousQuery:
             self._hosts.positions = dict(positions or {})
             self._hosts.live = {s.name: self._registered(s.name).make(s.type) for s in plan.streams if s.live}
         try:
+            self._readings.acquire(plan, self._hosts.positions, joining)
             self._hosts.start(plan.sites, self._raise_if_dropped)
             self._hosts.install(plan)
             self._raise_if_dropped()
@@ -146,12 +154,16 @@ class ContinuousQuery:
         stops = {"position": upto, "count": count, "time": time_s}
         kind, value = next(((kind, value) for kind, value in stops.items() if value is not None), ("none", 0))
         try:
+            places = self.positions()
+            self._readings.begin(plan, places)
             for site in sorted(plan.sites, key=lambda s: -s.level):
                 sources = site in self._with_sources(plan)
                 commands: list[dict[str, Any]] = [{"do": "activate", "schedule": self._schedule if sources else {}}]
                 if sources:
                     commands.insert(0, {"do": "install_stop", "kind": kind, "value": value})
+                commands = [*self._readings.commands(plan, site.id), *commands]
                 self._grid.control.call(self.node(site), {"do": "batch", "commands": commands})
+            self._readings.attach(plan, places)
         except GsdmError as error:
             self._fail(error)
             raise (self.error or error) from None
@@ -188,6 +200,8 @@ class ContinuousQuery:
                 if (obstacle := rescaling_obstacle(before)) is not None:
                     raise PlanError(f"query {self.id!r} cannot be rescaled while it runs: {obstacle}")
                 after = self._compiled(flow)
+                if [part.query for part in after.parts] != [part.query for part in before.parts]:
+                    raise PlanError(f"query {self.id!r} cannot be rescaled while it runs: it shares what would change")
             known = {site.id for site in before.sites}
             new = [site for site in after.sites if site.id not in known]
             try:
@@ -312,7 +326,12 @@ class ContinuousQuery:
     def statistics(self) -> dict[str, dict[str, Any]]:
         """The latest statistics of each site."""
         with self._lock:
-            return {node.partition("/")[2]: dict(told) for node, told in self._statistics.items()}
+            told = {node.partition("/")[2]: dict(figures) for node, figures in self._statistics.items()}
+        shared = self._readings.told()
+        for site, figures in told.items():
+            streams = {name: {**one, **shared.get(name, {})} for name, one in figures["streams"].items()}
+            told[site] = {**figures, "streams": streams}
+        return told
 
     def refresh(self) -> dict[str, dict[str, Any]]:
         """Ask all working nodes for their statistics now."""
@@ -368,8 +387,26 @@ class ContinuousQuery:
                     else:
                         self.run_seconds = time.monotonic() - self._started_s
                         self._set("installed")
+                        if self._readings:
+                            self._spawn(self._readings.detach)
         if kind == "failed":
             self._spawn(self._fail, unpack_error(event["error"]))
+
+    def part_failed(self, error: GsdmError | None) -> None:
+        """Something that it shares with others has failed, and so has it."""
+        self._fail(error or NodeLost(self.id, "a part that it shares was lost"))
+
+    def shared(self) -> dict[str, dict[str, Any]]:
+        """By input stream that is read through a shared part: the part, and the other queries that read it now."""
+        return self._readings.told()
+
+    def begun_at(self) -> dict[str, int]:
+        """Where this run began to read streams that it joined and that can be read again."""
+        return dict(self._readings.begun_at)
+
+    def replayable(self) -> dict[str, bool]:
+        """Which input streams can be read again from any place, by name."""
+        return replayable_inputs(self._plan, self._readings.can_be_read_again)
 
     def check_hosts(self) -> None:
         """Start lost working nodes anew where that can be done, else fail. Called regularly by the grid."""
@@ -464,7 +501,8 @@ class ContinuousQuery:
         self._release_hosts()
 
     def _release_hosts(self) -> None:
-        """Drop all working nodes and end their hosts."""
+        """Drop all working nodes and end their hosts, and let go of what is shared with others."""
+        self._readings.release()
         with self._lock:
             self._installed = set()
         self._hosts.release_all()

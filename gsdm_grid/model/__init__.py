@@ -7,7 +7,7 @@ they travel between working nodes in `gsdm_grid.channels`.
 from gsdm_grid.model.clock import Clock, SystemClock
 from gsdm_grid.model.columns import Array, Column, Ragged, Text
 from gsdm_grid.model.logical import LogicalWindow
-from gsdm_grid.model.physical import NO_MARK, Ordinals, PhysicalWindow, as_array, join_ordinals
+from gsdm_grid.model.physical import NO_MARK, Ordinals, PhysicalWindow, as_array, join_ordinals, shifted
 from gsdm_grid.model.types import (
     STREAM,
     AttributeType,
@@ -37,5 +37,6 @@ __all__ = [
     "create_stream_type",
     "join_ordinals",
     "seconds",
+    "shifted",
     "stream_types",
 ]

@@ -7,14 +7,17 @@ site. Pure: nothing here starts anything.
 from gsdm_grid.planning.compiler import compile_flow
 from gsdm_grid.planning.placement import GRID, POLICIES, RAY, SPARK, THREADS, PlacementPolicy, placement_policy
 from gsdm_grid.planning.plan import HostKind, Order, Plan, PlanOperator, PlanSite, PlanStream, StreamSpec
-from gsdm_grid.planning.recovery import Resumption, recovery_obstacle, resumption
+from gsdm_grid.planning.recovery import Resumption, keeps_ordinals, recovery_obstacle, resumption
 from gsdm_grid.planning.rescaling import moved, rescaling_obstacle
+from gsdm_grid.planning.sharing import PART, TAP, compile_query, flow_of, replayable_inputs
 
 __all__ = [
     "GRID",
+    "PART",
     "POLICIES",
     "RAY",
     "SPARK",
+    "TAP",
     "THREADS",
     "HostKind",
     "Order",
@@ -26,9 +29,13 @@ __all__ = [
     "Resumption",
     "StreamSpec",
     "compile_flow",
+    "compile_query",
+    "flow_of",
+    "keeps_ordinals",
     "moved",
     "placement_policy",
     "recovery_obstacle",
+    "replayable_inputs",
     "rescaling_obstacle",
     "resumption",
 ]

@@ -13,7 +13,7 @@ again, because that decides how a merge orders its inputs:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from gsdm_grid.errors import FlowError, GsdmError, SchemaError
@@ -43,7 +43,7 @@ class Lineage:
 
 
 @dataclass(frozen=True)
-class _Compiled:
+class CompiledVertex:
     """What is known of a vertex once it has been compiled."""
 
     type: StreamType
@@ -58,14 +58,16 @@ def compile_flow(
     inputs: Sequence[StreamSpec],
     outputs: Sequence[StreamSpec],
     policy: PlacementPolicy = THREADS,
+    renumbered: Collection[str] = (),
 ) -> Plan:
-    """Compile a data flow into a plan, or say which vertex does not fit and why."""
+    """Compile a data flow into a plan, or say which vertex does not fit and why.
+
+    ``renumbered`` are vertices that number their results anew for a consumer outside of this flow.
+    """
     _check_streams(flow, inputs, outputs)
     placed = place(flow, inputs, outputs, policy)
     flow = placed.flow
-    compiled: dict[str, _Compiled] = {}
-    for vertex in sorted(flow.vertices, key=lambda v: flow.levels[v.id]):
-        compiled[vertex.id] = _compile_vertex(vertex, flow, inputs, compiled)
+    compiled = compile_vertices(flow, inputs)
     streams, reads, writes = _connect(flow, inputs, outputs, compiled)
     sites = []
     for site in flow.sites:
@@ -80,12 +82,20 @@ def compile_flow(
                 compiled[v.id].type,
                 flow.levels[v.id],
                 compiled[v.id].order,
-                compiled[v.id].renumber,
+                compiled[v.id].renumber or v.id in renumbered,
             )
             for v in members
         )
         sites.append(PlanSite(site.id, site.role, placed.hosts[site.id], operators))
     return Plan(query, tuple(sites), tuple(streams))
+
+
+def compile_vertices(flow: DataFlow, inputs: Sequence[StreamSpec]) -> dict[str, CompiledVertex]:
+    """What follows for each vertex from those before it."""
+    compiled: dict[str, CompiledVertex] = {}
+    for vertex in sorted(flow.vertices, key=lambda v: flow.levels[v.id]):
+        compiled[vertex.id] = _compile_vertex(vertex, flow, inputs, compiled)
+    return compiled
 
 
 def _check_streams(flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequence[StreamSpec]) -> None:
@@ -107,8 +117,8 @@ def _check_streams(flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequen
 
 
 def _compile_vertex(
-    vertex: Vertex, flow: DataFlow, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]
-) -> _Compiled:
+    vertex: Vertex, flow: DataFlow, inputs: Sequence[StreamSpec], compiled: dict[str, CompiledVertex]
+) -> CompiledVertex:
     if not vertex.inputs or (vertex.resolved.kind != "combining" and len(vertex.inputs) > 1):
         takes = "one stream or more" if vertex.resolved.kind == "combining" else "one stream"
         reason = f"{vertex.function_name!r} takes {takes}, but gets {len(vertex.inputs)}"
@@ -138,7 +148,7 @@ def _compile_vertex(
     if partitioned and not lineage.splits and not lineage.fresh:
         renumber = True
         lineage = Lineage(vertex.id)
-    return _Compiled(result, lineage, order, renumber)
+    return CompiledVertex(result, lineage, order, renumber)
 
 
 def _split(vertex: Vertex) -> Split:
@@ -162,7 +172,7 @@ def _put_together(stacks: Sequence[tuple[Split, ...]]) -> tuple[Split, ...]:
     return tuple(common)
 
 
-def _input_types(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]) -> list[StreamType]:
+def _input_types(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, CompiledVertex]) -> list[StreamType]:
     types = []
     for source in vertex.inputs:
         given = compiled[source].type if isinstance(source, str) else inputs[source].type
@@ -171,14 +181,18 @@ def _input_types(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[st
     return types
 
 
-def _input_lineages(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]) -> list[Lineage]:
+def _input_lineages(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, CompiledVertex]) -> list[Lineage]:
     return [
-        compiled[source].lineage if isinstance(source, str) else Lineage(f"in:{inputs[source].name}")
+        compiled[source].lineage if isinstance(source, str) else _from_outside(inputs[source])
         for source in vertex.inputs
     ]
 
 
-def _params(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]) -> dict[str, object]:
+def _from_outside(stream: StreamSpec) -> Lineage:
+    return Lineage(f"in:{stream.name}", fresh=stream.fresh)
+
+
+def _params(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, CompiledVertex]) -> dict[str, object]:
     """The vertex's parameters; nested round robin must count by the distance its ordinals already have."""
     params = dict(vertex.params)
     if vertex.function_name == "RRpart" and params.get("stride", 1) == 1:
@@ -190,7 +204,7 @@ def _params(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _C
 
 
 def _connect(
-    flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]
+    flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequence[StreamSpec], compiled: dict[str, CompiledVertex]
 ) -> tuple[list[PlanStream], dict[str, list[str]], dict[str, list[str]]]:
     """Streams for all arcs; for each vertex, names of the streams it reads (by input number) and writes."""
     streams: list[PlanStream] = []
