@@ -41,6 +41,9 @@ class QueryDocument(BaseModel):
     created: float
     version: int
     allowed: list[str] = Field(description="Actions that the state allows.")
+    shared: dict[str, dict[str, Any]] = Field(
+        description="Input streams that are read through a part shared with others: the part, and with whom."
+    )
     links: dict[str, str]
 
 
@@ -136,6 +139,7 @@ _STREAM = {
         "type": {"anyOf": [{"type": "string"}, {"type": "object"}]},
         "interface": {"type": "string"},
         "options": {"type": "object"},
+        "shared": {"type": "boolean", "description": "Of an input: read once for all queries that run."},
     },
 }
 SPECIFICATION: dict[str, Any] = {
@@ -160,6 +164,7 @@ SPECIFICATION: dict[str, Any] = {
             "properties": {"min": {"type": "integer", "minimum": 1}, "max": {"type": "integer", "minimum": 1}},
             "additionalProperties": False,
         },
+        "share": {"type": "boolean", "description": "Use sites of other such queries that begin in the same way."},
     },
     "additionalProperties": False,
 }

@@ -17,6 +17,7 @@ from api.operations import Operations
 from api.store import Store
 from api.store import trials as table
 from gsdm_grid import Grid, __version__
+from gsdm_grid.channels import interfaces
 from gsdm_grid.coordination import RegisteredStream
 from gsdm_grid.coordination.specification import QuerySpecification
 from gsdm_grid.ids import IdFactory
@@ -97,7 +98,7 @@ class Trials:
 
     def _run(self, trial_id: str, wanted: QuerySpecification, count: int) -> dict[str, Any]:
         nowhere = [RegisteredStream(stream.name, "null", stream.type) for stream in wanted.outputs]
-        inputs = [replace(stream) for stream in wanted.inputs]
+        inputs = [_alone_where_possible(stream) for stream in wanted.inputs]
         query = self._grid().cq(
             wanted.flow, inputs, nowhere, trial_id, wanted.schedule, wanted.flush_s, wanted.placement
         )
@@ -119,6 +120,12 @@ class Trials:
         named = {key: row[key] for key in ("id", "query", "specification", "count", "result")}
         error = operation[0]["error"] if operation else None
         return {**named, "status": status, "error": error, "created": row["created_s"]}
+
+
+def _alone_where_possible(stream: RegisteredStream) -> RegisteredStream:
+    """A trial reads its own segment, unless a running query holds the only way to the stream."""
+    exclusive = interfaces.get(stream.interface).exclusive(stream.options)
+    return replace(stream, shared=stream.shared and exclusive)
 
 
 def _machine() -> dict[str, Any]:

@@ -94,6 +94,7 @@ class Taps(StreamInterface):
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)
         self._taps: dict[str, Tap] = {}
+        self._left: dict[str, dict[str, int | float]] = {}  # figures of readers that have left by themselves
         self._finished = False
         self._next = 0
 
@@ -104,16 +105,18 @@ class Taps(StreamInterface):
             tap.finish()
         return self._next
 
-    def detach(self, reader: str) -> None:
-        """Serve a reader no more. Safe to call twice."""
+    def detach(self, reader: str) -> dict[str, int | float]:
+        """Serve a reader no more; gives what was counted for it. Safe to call twice."""
         tap = self._taps.pop(reader, None)
-        if tap is not None:
-            tap.close()
+        if tap is None:
+            return self._left.pop(reader, {})
+        tap.close()
+        return tap.statistics()
 
     def ready(self) -> bool:
         """See `StreamInterface`."""
         for reader in [reader for reader, tap in self._taps.items() if tap.outlet.left]:
-            self.detach(reader)
+            self._left[reader] = self.detach(reader)
         now_s = self.context.clock.monotonic_s()
         slow = [tap for tap in self._taps.values() if not tap.ready(now_s)]
         return bool(self._taps) and not slow
@@ -137,7 +140,7 @@ class Taps(StreamInterface):
 
     def readers(self) -> dict[str, dict[str, int | float]]:
         """Figures of each tap."""
-        return {reader: tap.statistics() for reader, tap in self._taps.items()}
+        return {**self._left, **{reader: tap.statistics() for reader, tap in self._taps.items()}}
 
 
 class TapSource(StreamInterface):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -124,19 +125,20 @@ class SharedParts:
                 part.query.activate()
             return begins_at
 
-    def detach(self, part: SharedPart, channel: str) -> None:
-        """A reader has left. Safe to call twice."""
+    def detach(self, part: SharedPart, channel: str) -> Mapping[str, Any]:
+        """A reader has left; gives what was counted for it. Safe to call twice."""
         with part.lock:
             if part.readers.pop(channel, None) is None:
-                return
-            if not part.readers:
-                self._end(part)
-                return
+                return {}
+            counted = part.figures(channel)
             try:
                 command = {"do": "detach", "stream": TAP, "channel": channel}
-                self._grid.control.call(part.query.node(part.tap_site), command)
+                counted = self._grid.control.call(part.query.node(part.tap_site), command)
             except GsdmError:
-                return  # the part has died: its readers are told by its failure
+                pass  # the part has died: its readers are told by its failure
+            if not part.readers:
+                self._end(part)
+            return counted
 
     def release(self, part: SharedPart, holder: Readings) -> None:
         """A holder needs it no more. Safe to call twice."""
@@ -212,6 +214,9 @@ class Readings:
         self._query = query
         self._parts: dict[str, SharedPart] = {}
         self._channels: dict[str, str] = {}
+        self._counted: dict[str, Counter[str]] = {}  # in runs that are over, by stream
+        self._over: set[str] = set()  # channels that have been counted
+        self._lock = threading.Lock()
         self._joining = True
         self._replayable: dict[str, bool] = {}
         self._runs = itertools.count(1)
@@ -238,6 +243,8 @@ class Readings:
     def begin(self, plan: Plan, positions: Mapping[str, int]) -> None:
         """A run begins: see that there is a part for each stream that begins, or goes on, at the right place."""
         run = next(self._runs)
+        with self._lock:
+            self._over &= set(self._channels.values())
         for stream in _tapped(plan):
             part, position = self._parts[stream.name], positions.get(stream.name, 0)
             if part.over or (part.common and self._has_own_place(stream.name, position)):
@@ -275,7 +282,10 @@ class Readings:
         for name, channel in list(self._channels.items()):
             part = self._parts.get(name)
             if part is not None:
-                self._grid.parts.detach(part, channel)
+                counted = _worth_telling(self._grid.parts.detach(part, channel))
+                with self._lock:
+                    self._counted.setdefault(name, Counter()).update(counted)
+                    self._over.add(channel)
 
     def release(self) -> None:
         """Let go of all parts. Safe to call twice."""
@@ -288,8 +298,11 @@ class Readings:
         mine = self.queries()
         found: dict[str, dict[str, Any]] = {}
         for name, part in list(self._parts.items()):
-            counted = part.figures(self._channels.get(name, ""))
-            figures = {key: value for key, value in counted.items() if key == "stalled_s" or key.startswith("dropped_")}
+            latest = _worth_telling(part.figures(self._channels.get(name, "")))
+            with self._lock:
+                figures = Counter(self._counted.get(name, {}))
+                if self._channels.get(name) not in self._over:
+                    figures.update(latest)
             found[name] = {"part": part.query.id, "with": sorted(part.queries() - mine), **figures}
         return found
 
@@ -313,6 +326,10 @@ class Readings:
             return interfaces.get(str(stream.interface))(stream.type, stream.options).replayable
         known = (given for given in self._query.inputs if stream.name in (given.name, given.spec().identity))
         return next(known).make(stream.type).replayable
+
+
+def _worth_telling(counted: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in counted.items() if key == "stalled_s" or key.startswith("dropped_")}
 
 
 def _tapped(plan: Plan) -> list[PlanStream]:

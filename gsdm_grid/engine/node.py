@@ -259,8 +259,9 @@ class WorkingNode:
         outlet = self.plane.outlet(channel, endpoint, ChannelLimits(**limits), shared)
         return self._taps(stream).attach(channel, Tap(outlet, options, partial(self.plane.forget, [channel])))
 
-    def _do_detach(self, stream: str, channel: str) -> None:
-        self._taps(stream).detach(channel)
+    def _do_detach(self, stream: str, channel: str) -> dict[str, Any]:
+        """Take it back; gives what was counted for that query."""
+        return self._taps(stream).detach(channel)
 
     def _taps(self, stream: str) -> Taps:
         output = self._outputs[stream]
