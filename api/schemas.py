@@ -39,8 +39,8 @@ class PostedSource(_Posted):
     options: dict[str, Any] = Field(default_factory=dict)
     shared: bool | None = Field(
         None,
-        description="Whether queries that run at the same time read it once, together. If not given: where it cannot be "
-        "opened twice, such as a port that is listened on.",
+        description="Whether queries that run at the same time read it once, together. If not given: where it cannot "
+        "be opened twice, such as a port that is listened on.",
     )
 
 

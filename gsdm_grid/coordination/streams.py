@@ -46,7 +46,10 @@ class RegisteredStream:
             same = options
         except FlowError:
             live = True
-        reader = {"overload": found.overload, **{key: self.options[key] for key in OVERLOAD_OPTIONS if key in self.options}}
+        reader = {
+            "overload": found.overload,
+            **{key: self.options[key] for key in OVERLOAD_OPTIONS if key in self.options},
+        }
         return StreamSpec(
             self.name,
             self.interface,

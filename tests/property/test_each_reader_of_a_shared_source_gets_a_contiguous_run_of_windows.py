@@ -1,6 +1,6 @@
-"""Law: however queries that share a source come, stop, resume and go, each gets contiguous runs of windows, once, in order.
+"""Law: queries that share a source come, stop, resume and go: each gets contiguous runs of windows, once, in order.
 
-A run begins at a physical window at or after the moment it was started, and nothing that was read while it lasted is missing.
+A run begins at a physical window that was read after it was started, and lacks nothing that was read while it lasted.
 """
 
 import time
