@@ -163,6 +163,7 @@ class TapSource(StreamInterface):
         self._inlet: Inlet | None = None
         self._items: deque[Item] = deque()
         self._taken = 0
+        self._resting = False
         self._last = (-1, 0)  # the ordinal read last, and how many windows had it
         self._skip = (-1, 0)
 
@@ -176,9 +177,9 @@ class TapSource(StreamInterface):
         if context.plane is None or not self._channel:
             raise InternalError("a tap can only be read by a working node that was told which")
         self._items.clear()
-        self._taken = 0
+        self._taken, self._resting = 0, False
         self._skip = self._last if self.replayable else (-1, 0)
-        self._inlet = context.plane.inlet(self._channel, self.stream_type, self._items.append)
+        self._inlet = context.plane.inlet(self._channel, self.stream_type, self._arrived)
 
     def seek(self, ordinal: int) -> None:
         """See `StreamInterface`: what comes before is left out."""
@@ -209,6 +210,7 @@ class TapSource(StreamInterface):
 
     def rest(self) -> None:
         """See `StreamInterface`: the other readers need not wait for this one any more."""
+        self._resting = True
         if self._inlet is not None:
             self._inlet.leave()
 
@@ -218,6 +220,11 @@ class TapSource(StreamInterface):
         if inlet is not None and self.context.plane is not None:
             inlet.leave()
             self.context.plane.forget([inlet.stream])
+
+    def _arrived(self, item: Item) -> None:
+        self._items.append(item)
+        if self._resting and self._inlet is not None:  # attached only after this run had read enough
+            self._inlet.leave()
 
     def _progress(self) -> None:
         if self._inlet is not None:

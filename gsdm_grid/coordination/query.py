@@ -167,6 +167,8 @@ class ContinuousQuery:
         except GsdmError as error:
             self._fail(error)
             raise (self.error or error) from None
+        finally:
+            self._readings.settle()
 
     def deactivate(self) -> None:
         """Stop reading the input streams; what was read flows out. Returns at once; see `wait`."""
@@ -352,6 +354,11 @@ class ContinuousQuery:
         }
         return {**self._hosts.positions, **told}
 
+    @property
+    def running(self) -> bool:
+        """Whether a run has begun and is not over."""
+        return self.state in ("active", "stopping")
+
     def node(self, site: PlanSite | str) -> str:
         """Name of the working node of a site."""
         return self._hosts.node(site)
@@ -386,9 +393,10 @@ class ContinuousQuery:
                         self._held.set()
                     else:
                         self.run_seconds = time.monotonic() - self._started_s
+                        taps = self._readings.taps()
                         self._set("installed")
-                        if self._readings:
-                            self._spawn(self._readings.detach)
+                        if taps:
+                            self._spawn(self._readings.detach, taps)
         if kind == "failed":
             self._spawn(self._fail, unpack_error(event["error"]))
 

@@ -61,6 +61,10 @@ class SharedPart:
         return found
 
 
+TapOf = tuple[str, SharedPart, str]
+"""An input stream, the part it reads, and the channel in between."""
+
+
 class SharedParts:
     """The parts of one grid. Thread-safe."""
 
@@ -98,12 +102,12 @@ class SharedParts:
                 return part
 
     def attach(self, part: SharedPart, holder: Readings, channel: str, tap: Mapping[str, Any]) -> int | None:
-        """Let a holder read a part, which begins to work if it has not; None if it is over.
+        """Let a holder read a part, which begins to work if it has not; None if it is over, or was released.
 
         Gives the ordinal of the window that comes next.
         """
         with part.lock:
-            if part.over:
+            if part.over or holder not in part.holders:
                 return None
             node = part.query.node(part.tap_site)
             there, here = (self._grid.control.registration(name) for name in (tap["node"], node))
@@ -221,9 +225,6 @@ class Readings:
         self._replayable: dict[str, bool] = {}
         self._runs = itertools.count(1)
 
-    def __bool__(self) -> bool:
-        return bool(self._parts)
-
     def queries(self) -> set[str]:
         """Names of the queries that these readings are for."""
         part = self._grid.parts.of(self._query)
@@ -243,14 +244,16 @@ class Readings:
     def begin(self, plan: Plan, positions: Mapping[str, int]) -> None:
         """A run begins: see that there is a part for each stream that begins, or goes on, at the right place."""
         run = next(self._runs)
+        self._channels = {stream.name: f"{self._query.id}/{stream.name}#{run}" for stream in _tapped(plan)}
         with self._lock:
             self._over &= set(self._channels.values())
         for stream in _tapped(plan):
-            part, position = self._parts[stream.name], positions.get(stream.name, 0)
+            part, position = self._parts.get(stream.name), positions.get(stream.name, 0)
+            if part is None:
+                return  # dropped meanwhile
             if part.over or (part.common and self._has_own_place(stream.name, position)):
                 self._grid.parts.release(part, self)
                 self._parts[stream.name] = self._acquired(plan, stream, position)
-            self._channels[stream.name] = f"{self._query.id}/{stream.name}#{run}"
 
     def commands(self, plan: Plan, site: str) -> list[dict[str, Any]]:
         """What a site must be told before it is activated."""
@@ -271,21 +274,35 @@ class Readings:
         for stream in _tapped(plan):
             options = {key: value for key, value in stream.options.items() if key != "part"}
             tap = {"node": self._query.node(str(stream.to_site)), "options": options}
-            channel, parts = self._channels[stream.name], self._grid.parts
-            while (begun := parts.attach(self._parts[stream.name], self, channel, tap)) is None:
-                self._parts[stream.name] = self._acquired(plan, stream, positions.get(stream.name, 0))
+            position, begun = positions.get(stream.name, 0), None
+            while begun is None:
+                part = self._parts.get(stream.name)
+                if part is None or not self._query.running:
+                    return  # stopped or dropped meanwhile; see `settle`
+                begun = self._grid.parts.attach(part, self, self._channels[stream.name], tap)
+                if begun is None:
+                    self._parts[stream.name] = self._acquired(plan, stream, position)
             if self._replayable[stream.name]:
-                self.begun_at[stream.name] = max(begun, positions.get(stream.name, 0))
+                self.begun_at[stream.name] = max(begun, position)
 
-    def detach(self) -> None:
-        """The run is over: let go of its taps. The parts stay installed while others read them."""
-        for name, channel in list(self._channels.items()):
-            part = self._parts.get(name)
-            if part is not None:
-                counted = _worth_telling(self._grid.parts.detach(part, channel))
-                with self._lock:
-                    self._counted.setdefault(name, Counter()).update(counted)
-                    self._over.add(channel)
+    def settle(self) -> None:
+        """Let go of what was acquired or attached while the query stopped, failed or was dropped."""
+        if self._query.state == "installed":
+            self.detach(self.taps())
+        elif not self._query.running:
+            self.release()
+
+    def taps(self) -> list[TapOf]:
+        """The taps of this run."""
+        return [(name, part, self._channels[name]) for name, part in self._parts.items() if name in self._channels]
+
+    def detach(self, taps: Sequence[TapOf]) -> None:
+        """A run is over, and the next may have begun: let go of its taps. Parts that others read stay installed."""
+        for name, part, channel in taps:
+            counted = _worth_telling(self._grid.parts.detach(part, channel))
+            with self._lock:
+                self._counted.setdefault(name, Counter()).update(counted)
+                self._over.add(channel)
 
     def release(self) -> None:
         """Let go of all parts. Safe to call twice."""

@@ -1,5 +1,7 @@
 """Queries that share a source, or sites: read once, each served in order, none disturbed by the others."""
 
+import contextlib
+import threading
 import time
 from collections import deque
 from dataclasses import replace
@@ -9,7 +11,7 @@ import pytest
 
 from gsdm_grid import PCC, Grid, Settings, central, pipe, register_input_stream, register_result_stream, sqf
 from gsdm_grid.channels import EndOfStream, StreamInterface, register_stream_interface
-from gsdm_grid.errors import PlanError, QueryError
+from gsdm_grid.errors import GsdmError, PlanError, QueryError
 
 DEADLINE_S = 20.0
 
@@ -578,3 +580,42 @@ def test_a_schedule_holds_one_query_s_rate_and_not_the_other_s(grid, stream, tap
 def test_no_query_can_take_the_name_of_a_part(grid, stream):
     with pytest.raises(QueryError, match="must not begin with 'shared:'"):
         grid.cq("identity", [stream], name="shared:mine")
+
+
+def test_queries_that_stop_or_are_dropped_in_the_middle_of_starting_leave_the_others_alone(grid, stream, tape):
+    a = Reader(grid, "identity", stream, "a")
+    a.query.run()
+    for number in range(20):
+        passing = Reader(grid, "identity", stream, f"passing{number}")
+        if number % 2:
+            passing.query.run(time_s=0.0001)
+            passing.query.wait(DEADLINE_S)
+            passing.query.drop()
+        else:
+            passing.query.install()
+            dropping = threading.Thread(target=passing.query.drop)
+            dropping.start()
+            with contextlib.suppress(GsdmError):
+                passing.query.activate()
+            dropping.join()
+        tape.feed(*[1] * 10)
+    assert a.got(200) == list(range(200))
+    wait_until(lambda: a.query.shared()["tape"]["with"] == [], "letting go")
+    assert len(parts(grid)) == 1
+    assert tape.opened == 1
+
+
+def test_a_query_that_stops_and_runs_over_and_over_leaves_nothing_behind(grid, stream, tape):
+    a, b = Reader(grid, "identity", stream, "a"), Reader(grid, "identity", stream, "b")
+    a.query.run()
+    for number in range(30):
+        b.query.run(count=3)
+        tape.feed(2, 2)
+        b.query.wait(DEADLINE_S)
+        assert len(b.ids) == 3 * (number + 1)
+    a.got(120)
+    b.query.drop()
+    a.query.stop()
+    wait_until(lambda: not parts(grid), "dropping the part")
+    assert a.ids == list(range(120))
+    assert b.ids == sorted(set(b.ids))
