@@ -33,7 +33,6 @@ from api.segments import Segments
 from api.settings import ServiceSettings
 from api.store import Store, events, queries, streams
 from api.trials import Trials
-from gsdm_grid.channels import interfaces
 from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.coordination import ContinuousQuery, Grid, lifecycle
 from gsdm_grid.coordination.specification import (
@@ -48,7 +47,7 @@ from gsdm_grid.coordination.specification import (
 from gsdm_grid.errors import FlowError, GsdmError, InvalidTransition, NodeLost, ResourceError, UnknownName
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.functions import functions
-from gsdm_grid.planning import Demands, Plan, check_sites, compile_flow, pinned_names, placement_policy, resumption
+from gsdm_grid.planning import Demands, Plan, check_sites, compile_query, pinned_names, placement_policy, resumption
 from gsdm_grid.planning.split_sites import scaled_sites
 from resource_manager.policy import AutoscalePolicy
 from resource_manager.pools import named_pools
@@ -281,6 +280,10 @@ class Coordinator:
         query = self.grid.queries.get(name)
         return query.statistics() if query is not None and query.plan is not None else {}
 
+    def _shared(self, name: str) -> dict[str, Any]:
+        query = self._grid.queries.get(name) if self._grid is not None else None
+        return query.shared() if query is not None else {}
+
     def metrics(self) -> Iterator[Sample]:
         """Figures of all queries, for Prometheus."""
         rows = self._store.rows(sa.select(queries.c.name, queries.c.state, queries.c.since_s))
@@ -473,20 +476,16 @@ class Coordinator:
         plan = query.plan
         assert plan is not None
         row = self._row(query.id)
-        replayable = {
-            stream.name: not stream.live
-            and interfaces.get(stream.interface or "")(stream.type, stream.options).replayable
-            for stream in plan.streams
-            if stream.kind == "source"
-        }
         kept = [stream for stream in plan.streams if stream.interface == KEPT]
         logs = {stream.name: self._log(query.id, stream.name, stream.type) for stream in kept}
         read = (row["run"] or {}).get("positions", {})
-        found = resumption(plan, replayable, read, {name: log.last_ordinal for name, log in logs.items()})
+        last = {name: log.last_ordinal for name, log in logs.items()}
+        found = resumption(plan, query.replayable(), read, last)
         for log in logs.values():
             if found.exact:
                 log.resume()
-        query.install(found.positions)
+        new = not any(read.values()) and all(ordinal is None for ordinal in last.values())
+        query.install(found.positions, joining=new)
 
     def _activate(self, query: ContinuousQuery, stop: Stop) -> None:
         if not (stop.count or stop.time_s):
@@ -497,6 +496,9 @@ class Coordinator:
         run = {"stop": stop.to_json(), "started_s": time.time(), "base": base, "positions": read, "running": True}
         self._update(query.id, run=run)
         query.activate(time_s=stop.time_s, upto=None if stop.count is None else base + stop.count)
+        begun = max(query.begun_at().values(), default=base)
+        if begun > base and (self._row(query.id)["run"] or {}).get("running"):  # it joined others in mid-stream
+            self._update(query.id, run={**run, "base": begun})
 
     def _delete(self, name: str) -> None:
         query = self.grid.queries.get(name)
@@ -541,6 +543,7 @@ class Coordinator:
                 wanted.placement,
                 wanted.demands,
                 wanted.block_bytes,
+                wanted.share,
             )
             if row["plan"]:
                 made.adopt(Plan.from_json(row["plan"]))
@@ -658,7 +661,8 @@ class Coordinator:
         policy = placement_policy(specification.placement or self.settings.placement)
         outputs = [_kept(stream, lambda _: None).spec() for stream in specification.outputs]
         inputs = [stream.spec() for stream in specification.inputs]
-        plan = compile_flow(specification.name, specification.flow, inputs, outputs, policy)
+        share = specification.share
+        plan = compile_query(specification.name, specification.flow, inputs, outputs, policy, share)
         check_sites(specification.demands, plan)
         self._check_pools(specification.demands)
         return plan
@@ -704,6 +708,7 @@ class Coordinator:
             "created": row["created_s"],
             "version": row["version"],
             "allowed": _allowed(row["state"]),
+            "shared": self._shared(row["name"]),
             "links": {
                 "self": here,
                 **{part: f"{here}/{part}" for part in ("graph", "plan", "statistics", "results", "events")},

@@ -42,6 +42,9 @@ class QueryDocument(BaseModel):
     created: float
     version: int
     allowed: list[str] = Field(description="Actions that the state allows.")
+    shared: dict[str, dict[str, Any]] = Field(
+        description="Input streams that are read through a part shared with others: the part, and with whom."
+    )
     links: dict[str, str]
 
 
@@ -139,6 +142,7 @@ _STREAM = {
         "options": {"type": "object"},
         "source": {"type": "string"},
         "segment": {"type": "string"},
+        "shared": {"type": "boolean", "description": "Of an input: read once for all queries that run."},
     },
 }
 _AMOUNT = {"type": "number", "minimum": 0, "maximum": 1e9}
@@ -189,6 +193,7 @@ SPECIFICATION: dict[str, Any] = {
             },
             "additionalProperties": False,
         },
+        "share": {"type": "boolean", "description": "Use sites of other such queries that begin in the same way."},
     },
     "additionalProperties": False,
 }

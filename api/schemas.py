@@ -37,6 +37,11 @@ class PostedSource(_Posted):
     type: TypeName
     interface: Annotated[str, Field(min_length=1, max_length=255)]
     options: dict[str, Any] = Field(default_factory=dict)
+    shared: bool | None = Field(
+        None,
+        description="Whether queries that run at the same time read it once, together. If not given: where it cannot "
+        "be opened twice, such as a port that is listened on.",
+    )
 
 
 class PostedSink(_Posted):
@@ -158,6 +163,7 @@ class StreamDocument(BaseModel):
     type: str | None
     interface: str
     options: dict[str, Any]
+    shared: bool = Field(False, description="Whether queries read a source together.")
     created: float
 
 

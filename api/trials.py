@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,6 +18,8 @@ from api.operations import Operations
 from api.store import Store
 from api.store import trials as table
 from gsdm_grid import Grid
+from gsdm_grid.channels import interfaces
+from gsdm_grid.coordination import RegisteredStream
 from gsdm_grid.coordination.optimizing import too_short
 from gsdm_grid.coordination.specification import QuerySpecification
 from gsdm_grid.coordination.trial_runs import TrialRun, run_trial, this_machine
@@ -165,7 +168,7 @@ class Trials:
         wanted = self._checked(row["specification"], "admin")  # who may submit it was checked when it was submitted
         trial = TrialRun(
             wanted.flow,
-            wanted.inputs,
+            [_alone_where_possible(stream) for stream in wanted.inputs],
             len(wanted.outputs),
             row["count"],
             row["id"],
@@ -197,3 +200,9 @@ class Trials:
             status, error = "failed", document(Problem(**row["failure"]), f"/v1/trials/{row['id']}")
         named = {key: row[key] for key in ("id", "query", "specification", "count", "result", "optimization", "key")}
         return {**named, "status": status, "error": error, "created": row["created_s"]}
+
+
+def _alone_where_possible(stream: RegisteredStream) -> RegisteredStream:
+    """A trial reads its own segment, unless a running query holds the only way to the stream."""
+    exclusive = interfaces.get(stream.interface).exclusive(stream.options)
+    return replace(stream, shared=stream.shared and exclusive)

@@ -25,6 +25,7 @@ from api.schemas import (
     StreamPage,
 )
 from gsdm_grid.channels import StreamInterface, interfaces
+from gsdm_grid.coordination.specification import shared_unless_told
 
 COMMON = ("unauthorized", "forbidden", "invalid-request")
 POSTED: dict[int | str, dict[str, Any]] = {
@@ -55,7 +56,7 @@ async def create_source(
 ) -> StreamDocument:
     """Register where an input stream comes from."""
     given = await parse_body_as(request, PostedSource)
-    return await _post(response, services, "source", given.model_dump(), token)
+    return await _post(response, services, "source", given.model_dump(exclude_none=True), token)
 
 
 @router.get("/sources/{name}", responses=responses(*COMMON, "not-found"))
@@ -111,7 +112,9 @@ def _page(services: Services, kind: StreamKind, limit: int, cursor: str | None) 
 
 
 def _shown(row: Mapping[str, Any]) -> StreamDocument:
-    return StreamDocument.model_validate({"type": None, **row["document"], "created": row["created_s"]})
+    shared = row["kind"] == "source" and shared_unless_told(row["document"])
+    shown = {"type": None, **row["document"], "shared": shared, "created": row["created_s"]}
+    return StreamDocument.model_validate(shown)
 
 
 def _described(name: str, interface: type[StreamInterface]) -> InterfaceDocument:

@@ -24,6 +24,7 @@ def builtin_interfaces() -> None:
         result_log,
         sigmf,
         stdout,
+        tap,
         tcp,
         udp,
     )

@@ -6,7 +6,7 @@ producer. The protocol is small:
 * producer → consumer: *hello* (here I am, my oldest kept number is n), *data* (in the message, or in shared memory),
   *end*;
 * consumer → producer: *state* (number expected if something is missing; how many were consumed, released, freed),
-  *refuse* (cannot open your shared memory: send it again in messages).
+  *refuse* (cannot open your shared memory: send it again in messages), *leave* (send nothing more).
 
 *Consumed* returns credit: the producer may send that many more. *Released* is the acknowledgement: everything made of
 it
@@ -30,8 +30,8 @@ from gsdm_grid.channels.shared_memory import Ring
 from gsdm_grid.errors import ChannelError
 from gsdm_grid.model import NO_MARK, Array, PhysicalWindow, StreamType, as_array, wire
 
-HELLO, DATA, SHARED, END, STATE, REFUSE = b"h", b"d", b"m", b"e", b"s", b"r"
-NUMBERS = {HELLO: 2, DATA: 1, SHARED: 1, END: 2, STATE: 4, REFUSE: 1}
+HELLO, DATA, SHARED, END, STATE, REFUSE, LEAVE = b"h", b"d", b"m", b"e", b"s", b"r", b"l"
+NUMBERS = {HELLO: 2, DATA: 1, SHARED: 1, END: 2, STATE: 4, REFUSE: 1, LEAVE: 0}
 HEARTBEAT_S = 0.5
 SLACK_BYTES = 4096  # alignment and ordinals beside a block's own bytes
 TELL_EVERY = 2  # blocks that a consumer lets pass before it returns credit
@@ -105,6 +105,8 @@ class Outlet:
         self.sent_again = 0
         self.sent_shared = 0
         self.sent_on = 0
+        self.left = False
+        """Whether the consumer wants nothing more."""
         self._carrier = carrier
         self._limits = limits
         self._ring_bytes = ring_bytes
@@ -153,8 +155,11 @@ class Outlet:
             self.hello()
 
     def heard(self, message: Message) -> None:
-        """A *state* or *refuse* from the consumer."""
+        """A *state*, *refuse* or *leave* from the consumer."""
         if message.epoch != self.epoch:
+            return
+        if message.kind == LEAVE:
+            self.left = True
             return
         self._heard_s = time.monotonic()
         if message.kind == REFUSE:
@@ -300,6 +305,11 @@ class Inlet:
     def refuse(self, message: Message, peer: Any) -> None:
         """The producer's shared memory cannot be seen from here."""
         self._carrier.reply(peer, Message(REFUSE, self.stream, message.epoch, (message.numbers[0],)))
+
+    def leave(self) -> None:
+        """Tell the producer to send nothing more."""
+        if self._peer is not None:
+            self._carrier.reply(self._peer, Message(LEAVE, self.stream, self._epoch, ()))
 
     def died(self, epoch: int, number: int) -> None:
         """Nothing views the shared memory of this item any more. Any thread."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket as sockets
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ import zmq
 from gsdm_grid.channels import shared_memory
 from gsdm_grid.channels.channel import (
     DATA,
+    LEAVE,
     NUMBERS,
     REFUSE,
     SHARED,
@@ -62,6 +63,7 @@ class DataPlane:
         self._inlets: dict[str, Inlet] = {}
         self._outlets: dict[str, Outlet] = {}
         self._mappings: dict[str, shared_memory.Mapping] = {}
+        self._rings: dict[str, set[str]] = {}  # names of the rings seen on each stream
         _planes[self.endpoint] = self
 
     def inlet(self, stream: str, stream_type: StreamType, deliver: Callable[[Item], None]) -> Inlet:
@@ -75,12 +77,19 @@ class DataPlane:
         self._outlets[stream] = made = Outlet(self, stream, endpoint, limits, ring_bytes)
         return made
 
-    def forget(self) -> None:
-        """Remove all channels: their other ends are gone, or will make new ones."""
-        for outlet in self._outlets.values():
-            outlet.close()
-        self._outlets.clear()
-        self._inlets.clear()
+    def forget(self, streams: Iterable[str]) -> None:
+        """Remove channels: their other ends are gone, or will make new ones."""
+        for stream in streams:
+            self._inlets.pop(stream, None)
+            for ring in self._rings.pop(stream, ()):
+                self._mappings.pop(ring, None)
+            outlet = self._outlets.pop(stream, None)
+            if outlet is not None:
+                outlet.close()
+                if all(other.endpoint != outlet.endpoint for other in self._outlets.values()):
+                    client = self._clients.pop(outlet.endpoint, None)
+                    if client is not None:
+                        client.close(0)
 
     def sockets(self) -> list[Any]:
         """What the engine polls for incoming messages."""
@@ -151,7 +160,7 @@ class DataPlane:
         for client in self._clients.values():
             client.close(0)
         self._server.close(0)
-        for held in (self._clients, self._inlets, self._outlets, self._mappings, self.inbox):
+        for held in (self._clients, self._inlets, self._outlets, self._mappings, self._rings, self.inbox):
             held.clear()
 
     def _client(self, endpoint: str) -> Any:
@@ -219,12 +228,13 @@ class DataPlane:
             name, places = msgpack.unpackb(frames[2].buffer)
             if name not in self._mappings:
                 self._mappings[name] = shared_memory.Mapping(name)
+                self._rings.setdefault(message.stream, set()).add(name)
             return self._mappings[name].view(places, partial(inlet.died, message.epoch, message.numbers[0]))
         except (ValueError, TypeError, IndexError, msgpack.exceptions.UnpackException) as error:
             raise ChannelError(f"malformed description of shared memory: {error!r}") from None
 
     def _dispatch(self, message: Message, peer: Any) -> None:
-        if message.kind in (STATE, REFUSE):
+        if message.kind in (STATE, REFUSE, LEAVE):
             outlet = self._outlets.get(message.stream)
             if outlet is not None:
                 outlet.heard(message)

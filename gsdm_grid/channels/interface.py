@@ -12,10 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gsdm_grid.errors import QueryError, UnknownName
 from gsdm_grid.model import Clock, PhysicalWindow, StreamType, SystemClock
+
+if TYPE_CHECKING:
+    from gsdm_grid.channels.data_plane import DataPlane
 
 ENTRY_POINTS = "gsdm.interfaces"
 
@@ -32,12 +35,13 @@ def _nothing() -> None:
 class InterfaceContext:
     """What the engine lends an interface while it is open. ``wake`` may be called from any thread.
 
-    ``flush_s`` is how long windows may wait for others to fill a block with.
+    ``flush_s`` is how long windows may wait for others to fill a block with; ``plane`` are the node's channels.
     """
 
     wake: Callable[[], None] = _nothing
     clock: Clock = field(default_factory=SystemClock)
     flush_s: float = 0.002
+    plane: DataPlane | None = None
 
 
 class StreamInterface:
@@ -49,6 +53,9 @@ class StreamInterface:
     better than its class).
     ``source_option`` and ``sink_option``: the option that says from where, or to where.
     ``known_options``: names of all options; others are refused. None takes any.
+    ``placed``: a source whose windows come with their ordinals, ascending; others are numbered by the engine.
+    ``overload``: what a source does unless told when it is read too slowly; see `overload`.
+    ``internal``: made by the system; people cannot name it.
     """
 
     local: ClassVar[bool] = False
@@ -56,6 +63,9 @@ class StreamInterface:
     known_options: ClassVar[frozenset[str] | None] = None
     source_option: ClassVar[str] = "address"
     sink_option: ClassVar[str] = "address"
+    placed: ClassVar[bool] = False
+    overload: ClassVar[str] = "block"
+    internal: ClassVar[bool] = False
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         unknown = sorted(set(options) - self.known_options) if self.known_options is not None else []
@@ -72,6 +82,11 @@ class StreamInterface:
         """Files that one with these options, checked or not, would read or write: a coordinator may limit them."""
         return []
 
+    @classmethod
+    def exclusive(cls, options: Mapping[str, Any]) -> bool:  # noqa: ARG003
+        """Whether one with these options can be open only once at a time, such as a socket that listens."""
+        return False
+
     def open(self, context: InterfaceContext) -> None:
         """Prepare for reading or writing. Called once per activation; after ``close`` it may be called again."""
         self.context = context
@@ -86,6 +101,9 @@ class StreamInterface:
     def due_s(self) -> float | None:
         """When ``next`` is worth asking again after None, on the context's monotonic clock, if the source knows."""
         return None
+
+    def rest(self) -> None:
+        """Nothing more will be read in this run; what was read flows out, and ``close`` follows."""
 
     def seek(self, ordinal: int) -> None:  # noqa: ARG002
         """Go on reading at this place, counted in windows from the start. Only if ``replayable``."""
@@ -142,7 +160,8 @@ class InterfaceRegistry:
         from gsdm_grid.channels import builtin_interfaces
 
         builtin_interfaces()
-        return sorted({*self._classes, *metadata.entry_points(group=ENTRY_POINTS).names})
+        known = {name for name, found in self._classes.items() if not found.internal}
+        return sorted({*known, *metadata.entry_points(group=ENTRY_POINTS).names})
 
 
 def _from_path(path: str) -> type[StreamInterface]:

@@ -30,11 +30,16 @@ class OverloadBuffer:
     """Blocks in order, bounded by bytes and by number; a single block may be larger than the bound.
 
     One thread puts, another takes; both may close. Windows that wait when it is closed are there when it is
-    opened again. Blocks lose the ordinals they came with: the engine counts anew.
+    opened again. Blocks lose the ordinals they came with, because the engine counts anew, unless they are ``placed``.
     """
 
     def __init__(
-        self, policy: str = "block", max_bytes: int = 64 << 20, max_blocks: int = 4096, sample_every: int = 10
+        self,
+        policy: str = "block",
+        max_bytes: int = 64 << 20,
+        max_blocks: int = 4096,
+        sample_every: int = 10,
+        placed: bool = False,
     ) -> None:
         if policy not in POLICIES:
             raise QueryError(f"unknown overload policy {policy!r}; allowed: {', '.join(POLICIES)}")
@@ -46,6 +51,7 @@ class OverloadBuffer:
         self._max_bytes = max_bytes
         self._max_blocks = max_blocks
         self._every = sample_every
+        self._placed = placed
         self._changed = threading.Condition()
         self._blocks: deque[PhysicalWindow] = deque()
         self._bytes = 0
@@ -59,13 +65,14 @@ class OverloadBuffer:
         )
 
     @staticmethod
-    def from_options(options: Mapping[str, Any], policy: str) -> OverloadBuffer:
+    def from_options(options: Mapping[str, Any], policy: str, placed: bool = False) -> OverloadBuffer:
         """By the options ``overload`` (the policy), ``buffer_bytes``, ``buffer_blocks`` and ``sample_every``."""
         return OverloadBuffer(
             str(options.get("overload", policy)),
             int(options.get("buffer_bytes", 64 << 20)),
             int(options.get("buffer_blocks", 4096)),
             int(options.get("sample_every", 10)),
+            placed,
         )
 
     def open(self, wake: Callable[[], None]) -> None:
@@ -87,7 +94,7 @@ class OverloadBuffer:
             while not self._fits(block):
                 self._drop_oldest()
             if len(block):
-                self._blocks.append(PhysicalWindow(block.type, block.columns))
+                self._blocks.append(self._kept(block))
                 self._bytes += block.nbytes
         self._wake()
         return True
@@ -108,7 +115,7 @@ class OverloadBuffer:
                 block = self._pop()
                 if len(block) > room:
                     rest = block.select(slice(room, None))
-                    self._blocks.appendleft(PhysicalWindow(rest.type, rest.columns))
+                    self._blocks.appendleft(self._kept(rest))
                     self._bytes += rest.nbytes
                     block = block.select(slice(room))
                 room -= len(block)
@@ -116,8 +123,7 @@ class OverloadBuffer:
                 taken.append(block)
             self._counts["delivered"] += limit - room
             self._changed.notify_all()
-        joined = PhysicalWindow.concat(taken)
-        return PhysicalWindow(joined.type, joined.columns)
+        return self._kept(PhysicalWindow.concat(taken))
 
     def end(self) -> None:
         """Nothing more will come."""
@@ -141,6 +147,9 @@ class OverloadBuffer:
         """Windows received, delivered, dropped by reason, and buffered, all of one moment."""
         with self._changed:
             return {**self._counts, "buffered": sum(map(len, self._blocks)), "buffered_bytes": self._bytes}
+
+    def _kept(self, block: PhysicalWindow) -> PhysicalWindow:
+        return block if self._placed else PhysicalWindow(block.type, block.columns)
 
     def _fits(self, block: PhysicalWindow) -> bool:
         full = self._bytes + block.nbytes > self._max_bytes or len(self._blocks) >= self._max_blocks

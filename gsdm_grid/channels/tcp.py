@@ -508,6 +508,11 @@ class TcpInterface(StreamInterface):
         self._sender = _Sender(stream_type, options, self._listen)
         self._writes = False
 
+    @classmethod
+    def exclusive(cls, options: Mapping[str, Any]) -> bool:
+        """See `StreamInterface`: a port is listened on once."""
+        return bool(options.get("listen", False))
+
     def open(self, context: InterfaceContext) -> None:
         """See `StreamInterface`. One that listens does so when this returns."""
         super().open(context)

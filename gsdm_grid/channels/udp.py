@@ -391,6 +391,7 @@ class UdpInterface(StreamInterface):
 
     source_option: ClassVar[str] = "bind"
     sink_option: ClassVar[str] = "to"
+    overload: ClassVar[str] = "drop_oldest"
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)
@@ -407,7 +408,7 @@ class UdpInterface(StreamInterface):
                 f"interface 'udp', option 'datagram_bytes': {HEADER.size + 1}…{_MAX_DATAGRAM}; got {self._limit}"
             )
         self.address: Address | None = None
-        self._buffer = OverloadBuffer.from_options(options, "drop_oldest")
+        self._buffer = OverloadBuffer.from_options(options, self.overload)
         self._parser = self._make_parser()
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
@@ -418,6 +419,11 @@ class UdpInterface(StreamInterface):
         self._sent = 0
         self._dropped_unsent = 0
         self._received_datagrams = 0
+
+    @classmethod
+    def exclusive(cls, options: Mapping[str, Any]) -> bool:
+        """See `StreamInterface`: a port is bound once."""
+        return "bind" in options
 
     def _make_parser(self) -> Reassembly | _RawSamples:
         if self._format == "raw" and self._role == "bind":

@@ -104,6 +104,8 @@ def show(name: QueryName, server: Server = None, token: Token = None, as_json: A
         reached = datetime.fromtimestamp(event["at"], UTC)
         detail = f"  {event['detail']}" if event.get("detail") else ""
         out.print(f"  {shown.ago(reached, now):>12}  {event['state']}{detail}")
+    for stream, read in query.document.get("shared", {}).items():
+        out.print(f"  input {stream} is {shown.sharing(read)}")
     out.print(yaml.safe_dump(dict(query.specification), sort_keys=False, allow_unicode=True).rstrip(), soft_wrap=True)
 
 

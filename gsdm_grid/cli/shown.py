@@ -89,6 +89,19 @@ def title(query: Query, now: datetime) -> Any:
     return Text.assemble((query.name, "bold"), " is ", state(query.state), f", reached {ago(query.since, now)}{wanted}")
 
 
+def sharing(read: Mapping[str, Any]) -> str:
+    """How an input stream is read that may be shared.
+
+    >>> sharing({"part": "shared:4f.1", "with": ["b"], "stalled_s": 0.25, "dropped_oldest": 0})
+    'read through shared:4f.1, together with b; others waited for it for 0.25 s'
+    """
+    told = [f"together with {', '.join(read['with'])}" if read["with"] else "alone at present"]
+    stalled_s = read.get("stalled_s", 0.0)
+    told += [f"others waited for it for {stalled_s:.2f} s"] if stalled_s and read["with"] else []
+    told += [f"{key.replace('_', ' ')}: {count}" for key, count in read.items() if key.startswith("dropped_") and count]
+    return f"read through {read['part']}, {'; '.join(told)}"
+
+
 def operations_table(found: Iterable[Operation], now: datetime) -> Table:
     """Operations with what became of them."""
     rows = []

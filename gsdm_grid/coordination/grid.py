@@ -14,13 +14,14 @@ from gsdm_grid.channels.profiling import remembered_block_bytes
 from gsdm_grid.config import Settings
 from gsdm_grid.coordination.control import ControlServer, Event
 from gsdm_grid.coordination.query import ContinuousQuery
+from gsdm_grid.coordination.sharing import SharedParts
 from gsdm_grid.coordination.streams import RegisteredStream, register_result_stream
 from gsdm_grid.errors import NodeLost, QueryError, ResourceError, UnknownName
 from gsdm_grid.flow import DataFlow, central
 from gsdm_grid.functions import StreamFunction
 from gsdm_grid.hosts import HostPool, RayPool, SparkPool, ThreadPool
 from gsdm_grid.ids import IdFactory
-from gsdm_grid.planning import Demands, HostKind, placement_policy
+from gsdm_grid.planning import PART, Demands, HostKind, placement_policy
 
 WATCH_S = 0.5
 DEFAULT_BLOCK_BYTES = 2 << 20
@@ -50,10 +51,11 @@ class Grid:
         self.placement = placement_policy(placement)
         self.settings = settings or Settings()
         self.block_bytes = self.settings.block_bytes or remembered_block_bytes() or DEFAULT_BLOCK_BYTES
-        self.on_change = on_change or _nothing
         self.on_waiting = on_waiting or _nothing
+        self._on_change = on_change or _nothing
         self.key = InstallationKey()
         self.queries: dict[str, ContinuousQuery] = {}
+        self.parts = SharedParts(self)
         threads = ThreadPool()
         self._pools: dict[HostKind, HostPool] = {
             "thread": threads,
@@ -82,12 +84,14 @@ class Grid:
         placement: str | None = None,
         demands: Demands | None = None,
         block_bytes: int | None = None,
+        share: bool = False,
     ) -> ContinuousQuery:
         """A new query over a data flow (or a single function). Without result streams the result is kept.
 
         ``schedule`` holds an input rate (see `Schedule`); ``flush_s`` is how long windows may wait for others;
         ``placement`` and ``block_bytes`` (size of physical windows) are others than the grid's; ``demands`` is what the
         hosts of its sites must have.
+        ``share``: its first sites may be those of other such queries that begin in the same way.
         """
         policy = self.placement if placement is None else placement_policy(placement)
         query_id = name or self._ids.new("q")
@@ -95,6 +99,8 @@ class Grid:
             raise QueryError(f"there is a query named {query_id!r} already: drop it, or choose another name")
         if "/" in query_id:
             raise QueryError(f"query name {query_id!r} must not contain '/'")
+        if query_id.startswith(PART):
+            raise QueryError(f"query name {query_id!r} must not begin with {PART!r}: parts that queries share do")
         made = ContinuousQuery(
             self,
             query_id,
@@ -106,6 +112,7 @@ class Grid:
             policy,
             demands,
             block_bytes,
+            share,
         )
         self.queries[query_id] = made
         return made
@@ -141,6 +148,11 @@ class Grid:
             name: {kind: pool.inventory() for kind, pool in pools.items()} for name, pools in self._named.items()
         }
         return told
+
+    def on_change(self, query: ContinuousQuery) -> None:
+        """A query's state has changed. Called by any thread; does not block."""
+        self.parts.on_change(query)
+        self._on_change(query)
 
     def forget(self, query_id: str) -> None:
         """A query was dropped."""
@@ -203,6 +215,7 @@ def cq(
     name: str | None = None,
     schedule: Mapping[str, Any] | None = None,
     flush_s: float | None = None,
+    share: bool = False,
 ) -> ContinuousQuery:
     """A continuous query (thesis 5.1): a data flow over input streams, with its result streams."""
-    return (grid or default_grid()).cq(flow, inputs, outputs, name, schedule, flush_s)
+    return (grid or default_grid()).cq(flow, inputs, outputs, name, schedule, flush_s, share=share)

@@ -19,6 +19,7 @@ from gsdm_grid.coordination import lifecycle
 from gsdm_grid.coordination.control import Event
 from gsdm_grid.coordination.installation import Installation
 from gsdm_grid.coordination.lifecycle import Action, State
+from gsdm_grid.coordination.sharing import Readings
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.engine import check_schedule, unpack_error
 from gsdm_grid.errors import GsdmError, NodeLost, PlanError, QueryError
@@ -30,9 +31,10 @@ from gsdm_grid.planning import (
     Plan,
     PlanSite,
     check_sites,
-    compile_flow,
+    compile_query,
     moved,
     recovery_obstacle,
+    replayable_inputs,
     rescaling_obstacle,
 )
 
@@ -55,6 +57,7 @@ class ContinuousQuery:
         placement: PlacementPolicy | None = None,
         demands: Demands | None = None,
         block_bytes: int | None = None,
+        share: bool = False,
     ) -> None:
         check_schedule(schedule or {})
         if flush_s < 0:
@@ -71,7 +74,9 @@ class ContinuousQuery:
         self._grid = grid
         self._schedule = dict(schedule or {})
         self._placement = placement or grid.placement
+        self._share = share
         self._hosts = Installation(grid, query_id, flush_s, demands or Demands(), block_bytes)
+        self._readings = Readings(grid, self)
         self._statistics: dict[str, dict[str, Any]] = {}
         self._finished: dict[str, bool] = {}
         self.restarts: dict[str, int] = {}
@@ -97,7 +102,7 @@ class ContinuousQuery:
 
     def _compiled(self, flow: DataFlow) -> Plan:
         inputs, outputs = [s.spec() for s in self.inputs], [s.spec() for s in self.outputs]
-        plan = compile_flow(self.id, flow, inputs, outputs, self._placement)
+        plan = compile_query(self.id, flow, inputs, outputs, self._placement, self._share)
         check_sites(self._hosts.demands, plan)
         return plan
 
@@ -108,10 +113,12 @@ class ContinuousQuery:
             self.plan = plan
             self._set("compiled")
 
-    def install(self, positions: Mapping[str, int] | None = None) -> None:
+    def install(self, positions: Mapping[str, int] | None = None, joining: bool = True) -> None:
         """Start working nodes and install the plan on them.
 
         ``positions`` says by name where to begin in input streams; streams that can be read again are, from there.
+        ``joining``: what it shares with others may have begun before; else it begins at its positions whatever others
+        do.
         """
         with self._lock:
             self._require("install")
@@ -121,6 +128,7 @@ class ContinuousQuery:
             self._hosts.positions = dict(positions or {})
             self._hosts.live = {s.name: self._registered(s.name).make(s.type) for s in plan.streams if s.live}
         try:
+            self._readings.acquire(plan, self._hosts.positions, joining)
             self._hosts.start(plan, plan.sites, self._raise_if_dropped)
             self._hosts.install(plan)
             self._raise_if_dropped()
@@ -152,15 +160,21 @@ class ContinuousQuery:
         stops = {"position": upto, "count": count, "time": time_s}
         kind, value = next(((kind, value) for kind, value in stops.items() if value is not None), ("none", 0))
         try:
+            places = self.positions()
+            self._readings.begin(plan, places)
             for site in sorted(plan.sites, key=lambda s: -s.level):
                 sources = site in self._with_sources(plan)
                 commands: list[dict[str, Any]] = [{"do": "activate", "schedule": self._schedule if sources else {}}]
                 if sources:
                     commands.insert(0, {"do": "install_stop", "kind": kind, "value": value})
+                commands = [*self._readings.commands(plan, site.id), *commands]
                 self._grid.control.call(self.node(site), {"do": "batch", "commands": commands})
+            self._readings.attach(plan, places)
         except GsdmError as error:
             self._fail(error)
             raise (self.error or error) from None
+        finally:
+            self._readings.settle()
 
     def deactivate(self) -> None:
         """Stop reading the input streams; what was read flows out. Returns at once; see `wait`."""
@@ -194,6 +208,8 @@ class ContinuousQuery:
                 if (obstacle := rescaling_obstacle(before)) is not None:
                     raise PlanError(f"query {self.id!r} cannot be rescaled while it runs: {obstacle}")
                 after = self._compiled(flow)
+                if [part.query for part in after.parts] != [part.query for part in before.parts]:
+                    raise PlanError(f"query {self.id!r} cannot be rescaled while it runs: it shares what would change")
             known = {site.id for site in before.sites}
             new = [site for site in after.sites if site.id not in known]
             try:
@@ -318,7 +334,12 @@ class ContinuousQuery:
     def statistics(self) -> dict[str, dict[str, Any]]:
         """The latest statistics of each site."""
         with self._lock:
-            return {node.partition("/")[2]: dict(told) for node, told in self._statistics.items()}
+            told = {node.partition("/")[2]: dict(figures) for node, figures in self._statistics.items()}
+        shared = self._readings.told()
+        for site, figures in told.items():
+            streams = {name: {**one, **shared.get(name, {})} for name, one in figures["streams"].items()}
+            told[site] = {**figures, "streams": streams}
+        return told
 
     def refresh(self) -> dict[str, dict[str, Any]]:
         """Ask all working nodes for their statistics now."""
@@ -343,6 +364,11 @@ class ContinuousQuery:
     def waiting(self) -> str | None:
         """Why the query waits for hosts; None when it does not."""
         return self._hosts.waiting
+
+    @property
+    def running(self) -> bool:
+        """Whether a run has begun and is not over."""
+        return self.state in ("active", "stopping")
 
     def node(self, site: PlanSite | str) -> str:
         """Name of the working node of a site."""
@@ -378,9 +404,28 @@ class ContinuousQuery:
                         self._held.set()
                     else:
                         self.run_seconds = time.monotonic() - self._started_s
+                        taps = self._readings.taps()
                         self._set("installed")
+                        if taps:
+                            self._spawn(self._readings.detach, taps)
         if kind == "failed":
             self._spawn(self._fail, unpack_error(event["error"]))
+
+    def part_failed(self, error: GsdmError | None) -> None:
+        """Something that it shares with others has failed, and so has it."""
+        self._fail(error or NodeLost(self.id, "a part that it shares was lost"))
+
+    def shared(self) -> dict[str, dict[str, Any]]:
+        """By input stream that is read through a shared part: the part, and the other queries that read it now."""
+        return self._readings.told()
+
+    def begun_at(self) -> dict[str, int]:
+        """Where this run began to read streams that it joined and that can be read again."""
+        return dict(self._readings.begun_at)
+
+    def replayable(self) -> dict[str, bool]:
+        """Which input streams can be read again from any place, by name."""
+        return replayable_inputs(self._plan, self._readings.can_be_read_again)
 
     def check_hosts(self) -> None:
         """Start lost working nodes anew where that can be done, else fail. Called regularly by the grid."""
@@ -475,7 +520,8 @@ class ContinuousQuery:
         self._release_hosts()
 
     def _release_hosts(self) -> None:
-        """Drop all working nodes and end their hosts."""
+        """Drop all working nodes and end their hosts, and let go of what is shared with others."""
+        self._readings.release()
         with self._lock:
             self._installed = set()
         self._hosts.release_all()

@@ -50,6 +50,7 @@ MEMBERS = (
     "autoscale",
     "resources",
     "block_bytes",
+    "share",
 )
 AUTO = "auto"
 KEPT = "log"
@@ -95,6 +96,8 @@ class QuerySpecification:
     """What the hosts of its sites must have."""
     block_bytes: int | None = None
     """Size of physical windows, if not the installation's."""
+    share: bool = False
+    """Whether its first sites may be those of other such queries that begin in the same way."""
 
 
 def _nothing_chosen(_document: Mapping[str, Any]) -> None:
@@ -136,6 +139,9 @@ def parse(
     block_bytes = given.get("block_bytes")
     if block_bytes is not None:
         block_bytes = int(_number(block_bytes, "block_bytes", SMALLEST_BLOCK, LARGEST_BLOCK))
+    share = _flag(given.get("share", False), "share")
+    if share and autoscale is not None:
+        raise FlowError("share", "does not go with autoscale: sites that others use too cannot follow one query's load")
     return QuerySpecification(
         name,
         flow,
@@ -150,6 +156,7 @@ def parse(
         autoscale,
         demands,
         block_bytes,
+        share,
     )
 
 
@@ -278,7 +285,7 @@ def parse_type(given: Any, place: str) -> StreamType:
 def _input(given: Any, number: int, overload: Any, registered: Registered) -> RegisteredStream:
     place = f"inputs[{number}]"
     document = _mapping({"source": given} if isinstance(given, str) else given, place)
-    _known(document, ("name", "source", "segment", "repeat", "type", "interface", "options"), place)
+    _known(document, ("name", "source", "segment", "repeat", "type", "interface", "options", "shared"), place)
     name = check_name(document.get("name", document.get("source", f"in{number}")), f"{place}.name")
     if "segment" in document:
         _known(document, ("name", "segment", "repeat"), place)
@@ -286,17 +293,31 @@ def _input(given: Any, number: int, overload: Any, registered: Registered) -> Re
         document = {**found, "options": {**found["options"], "repeat": document.get("repeat", 1)}}
     elif "source" in document:
         _known(document, ("name", "source"), place)
-        document = registered("source", _text(document["source"], f"{place}.source"))
+        found = registered("source", _text(document["source"], f"{place}.source"))
+        document = {**found, "shared": shared_unless_told(found)}
     else:
-        _known(document, ("name", "type", "interface", "options"), place)
+        _known(document, ("name", "type", "interface", "options", "shared"), place)
     stream = parse_stream(document, name, place, source=True)
     if overload is not None:
         if overload not in OVERLOAD_POLICIES:
             raise UnknownName("overload policy", str(overload)[:80], OVERLOAD_POLICIES)
         known = interfaces.get(stream.interface).known_options
-        if known is None or "overload" in known:
+        if stream.shared:
+            stream.overload = overload  # this query's business; the source has its own policy
+        elif known is None or "overload" in known:
             stream.options = {"overload": overload, **stream.options}
     return stream
+
+
+def shared_unless_told(document: Mapping[str, Any]) -> bool:
+    """Whether a registered source is shared: as it says, else if it could not be opened twice."""
+    given = document.get("shared")
+    if given is not None:
+        return bool(given)
+    try:
+        return interfaces.get(document["interface"]).exclusive(document.get("options") or {})
+    except GsdmError:
+        return False  # code that is not there any more; who uses the source is told
 
 
 def parse_stream(document: Mapping[str, Any], name: str, place: str, source: bool) -> RegisteredStream:
@@ -311,6 +332,8 @@ def parse_stream(document: Mapping[str, Any], name: str, place: str, source: boo
             raise FlowError(place, f"needs a type; known: {', '.join(stream_types.names())}")
         stream_type = parse_type(document["type"], f"{place}.type")
     found = interfaces.get(interface)
+    if found.internal:
+        raise FlowError(f"{place}.interface", f"{interface!r} is used inside the system only")
     if found.local:
         raise FlowError(f"{place}.interface", f"{interface!r} holds objects of one process: it cannot be submitted")
     for key in options:
@@ -325,7 +348,8 @@ def parse_stream(document: Mapping[str, Any], name: str, place: str, source: boo
         raise FlowError(f"{place}.options", str(error)) from error
     except Exception as error:
         raise FlowError(f"{place}.options", f"{type(error).__name__}: {error}") from error
-    return RegisteredStream(name, interface, stream_type, dict(options))
+    shared = source and _flag(document.get("shared") or False, f"{place}.shared")
+    return RegisteredStream(name, interface, stream_type, dict(options), shared)
 
 
 def _outputs(given: Any, registered: Registered) -> tuple[tuple[RegisteredStream, ...], tuple[str, ...]]:
@@ -423,6 +447,12 @@ def _list(given: Any, place: str) -> list[Any]:
 def _text(given: Any, place: str) -> str:
     if not isinstance(given, str):
         raise FlowError(place, f"expected text, got {_kind(given)}")
+    return given
+
+
+def _flag(given: Any, place: str) -> bool:
+    if not isinstance(given, bool):
+        raise FlowError(place, f"expected true or false, got {_kind(given)}")
     return given
 
 

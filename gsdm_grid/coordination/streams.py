@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from gsdm_grid.model import PhysicalWindow, StreamType, stream_types
 from gsdm_grid.planning import StreamSpec
 
 _ids = IdFactory()
+OVERLOAD_OPTIONS = ("overload", "buffer_blocks", "buffer_bytes", "sample_every")
 
 
 @dataclass
@@ -25,18 +28,39 @@ class RegisteredStream:
     interface: str
     type: StreamType | None
     options: Mapping[str, Any] = field(default_factory=dict)
+    shared: bool = False
+    """An input stream that several queries read through one interface, if they run at the same time."""
+    overload: str | None = None
+    """What a query does that reads a shared stream too slowly; else what the stream's interface would."""
+    identity: str = ""
+    """Equal for streams that are the same; found out if not given."""
 
     def spec(self) -> StreamSpec:
         """For the compiler. Streams that hold live objects or classes stay in this process."""
         found = interfaces.get(self.interface)
         live = found.local or not _importable(found)
         options: dict[str, Any] = {}
-        if not live:
-            try:
-                options = {key: json_value(value, f"stream {self.name!r}") for key, value in self.options.items()}
-            except FlowError:
-                live, options = True, {}
-        return StreamSpec(self.name, self.interface, self.type, options, live)
+        same: Any = f"object {id(self):x}"
+        try:
+            options = {key: json_value(value, f"stream {self.name!r}") for key, value in self.options.items()}
+            same = options
+        except FlowError:
+            live = True
+        reader = {
+            "overload": found.overload,
+            **{key: self.options[key] for key in OVERLOAD_OPTIONS if key in self.options},
+        }
+        return StreamSpec(
+            self.name,
+            self.interface,
+            self.type,
+            {} if live else options,
+            live,
+            self.shared,
+            self.identity or f"{self.interface}:{_digest(self.interface, same, self.type)}",
+            reader,
+            self.overload,
+        )
 
     def make(self, stream_type: StreamType) -> StreamInterface:
         """The interface itself, for streams that stay in this process."""
@@ -49,12 +73,13 @@ def register_input_stream(
     interface: str | None = None,
     *,
     name: str | None = None,
+    shared: bool = False,
     **options: Any,
 ) -> RegisteredStream:
     """Register where a stream comes from.
 
     ``source`` is an iterable of windows or blocks (interface ``memory``), or an address or path for the interface
-    named.
+    named. Queries that read a ``shared`` stream at the same time read it through one interface.
 
     >>> from gsdm_grid import Radio
     >>> s1 = register_input_stream("Radio", "127.0.0.1:5555", "udp")
@@ -70,7 +95,7 @@ def register_input_stream(
     elif source is not None:
         options = {interfaces.get(interface).source_option: str(source), **options}
     interfaces.get(interface)
-    return RegisteredStream(name or _ids.new("in"), interface, found, options)
+    return RegisteredStream(name or _ids.new("in"), interface, found, options, shared)
 
 
 def register_result_stream(
@@ -89,6 +114,12 @@ def register_result_stream(
     interfaces.get(interface)
     given = None if stream_type is None else stream_types.get(stream_type)
     return RegisteredStream(name or _ids.new("out"), interface, given, options)
+
+
+def _digest(interface: str, same: Any, stream_type: StreamType | None) -> str:
+    """Equal for streams that are read in the same way from the same place."""
+    told = [interface, same, stream_type.to_json() if stream_type is not None else None]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _importable(found: type[StreamInterface]) -> bool:

@@ -1,15 +1,15 @@
 """The working node: executes one site of a plan, wherever it is hosted.
 
 It keeps installed and active operators, runs them in scheduling periods, and obeys the control protocol: `install`,
-`activate`, `deactivate`, `statistics`, `redirect`, `drop`. It does no waiting of its own: `runner` calls `period` and
-waits in between. One thread owns a node and everything in it.
+`activate`, `deactivate`, `attach`, `detach`, `statistics`, `redirect`, `drop`. It does no waiting of its own: `runner`
+calls `period` and waits in between. One thread owns a node and everything in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import cloudpickle
@@ -17,6 +17,7 @@ import cloudpickle
 from gsdm_grid.channels import InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.channels.channel import ChannelLimits, End
 from gsdm_grid.channels.data_plane import DataPlane
+from gsdm_grid.channels.tap import Tap, Taps, TapSource
 from gsdm_grid.engine.catalogue import make_operator
 from gsdm_grid.engine.execute import Execute
 from gsdm_grid.engine.statistics import CpuTimer, NodeStatistics, OperatorStatistics
@@ -236,13 +237,45 @@ class WorkingNode:
         }
         self._operators.clear()
         self.statistics.operators.clear()
+        ends = [s.inlet for s in self._inputs.values() if isinstance(s, ChannelStream)]
+        channels = [end.stream for end in (*ends, *(o.outlet for o in self._channel_outputs())) if end is not None]
         self._inputs = {name: stream for name, stream in self._inputs.items() if isinstance(stream, SourceStream)}
         self._outputs = {name: output for name, output in self._outputs.items() if isinstance(output, SinkOutput)}
         self.statistics.streams.clear()
         for stream in self._inputs.values():
             stream.rewire()
-        self.plane.forget()
+        self.plane.forget(channels)
         return kept
+
+    def _do_listen(self, stream: str, channel: str, replayable: bool) -> None:
+        """Which tap of another query an input stream reads in the next run."""
+        source = self._inputs[stream]
+        if not isinstance(source, SourceStream) or not isinstance(source.interface, TapSource):
+            raise InternalError(f"stream {stream!r} reads no tap")
+        source.interface.listen(channel, replayable)
+
+    def _do_attach(
+        self,
+        stream: str,
+        channel: str,
+        endpoint: str,
+        shared: bool,
+        limits: Mapping[str, int],
+        options: Mapping[str, Any],
+    ) -> int:
+        """Lend a result stream to another query, from the next block on; gives the ordinal that comes next."""
+        outlet = self.plane.outlet(channel, endpoint, ChannelLimits(**limits), shared)
+        return self._taps(stream).attach(channel, Tap(outlet, options, partial(self.plane.forget, [channel])))
+
+    def _do_detach(self, stream: str, channel: str) -> dict[str, Any]:
+        """Take it back; gives what was counted for that query."""
+        return self._taps(stream).detach(channel)
+
+    def _taps(self, stream: str) -> Taps:
+        output = self._outputs[stream]
+        if not isinstance(output, SinkOutput) or not isinstance(output.interface, Taps):
+            raise InternalError(f"stream {stream!r} has no taps")
+        return output.interface
 
     def _do_redirect(self, stream: str, endpoint: str) -> None:
         output = self._outputs[stream]
@@ -391,10 +424,10 @@ class WorkingNode:
     def _refill(self, stream: InputStream) -> bool:
         if not isinstance(stream, SourceStream):
             return False
-        before = stream.position
+        before = stream.statistics.windows
         came = stream.refill(self._budgets.get(stream.name))
         if self._budgets:
-            self._budgets[stream.name] -= stream.position - before
+            self._budgets[stream.name] -= stream.statistics.windows - before
         return came
 
     def _emit(self, operator: ActiveOperator, blocks: Blocks) -> None:
@@ -458,6 +491,8 @@ class WorkingNode:
         for name, side in (*self._inputs.items(), *self._outputs.items()):
             if isinstance(side, SourceStream | SinkOutput):
                 told["streams"][name] |= side.interface.statistics()
+            if isinstance(side, SinkOutput) and isinstance(side.interface, Taps):
+                told["streams"][name]["readers"] = side.interface.readers()
             if isinstance(side, SourceStream):
                 told["streams"][name]["position"] = side.position
             if isinstance(side, ChannelStream) and side.inlet is not None:

@@ -112,7 +112,8 @@ class Runner:
         self._waker = Waker()
         address = local_address(bootstrap.control.removeprefix("tcp://").rpartition(":")[0])
         self._plane = DataPlane(bootstrap.key, self._context, address, self._waker.wake)
-        self._node = WorkingNode(bootstrap.node, self._plane, InterfaceContext(self._waker.wake), live)
+        context = InterfaceContext(self._waker.wake, plane=self._plane)
+        self._node = WorkingNode(bootstrap.node, self._plane, context, live)
         self._control = self._context.socket(zmq.DEALER)
         bootstrap.key.secure_client(self._control)
         self._control.linger = 500

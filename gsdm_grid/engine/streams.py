@@ -13,7 +13,7 @@ from gsdm_grid.channels import EndOfStream, InterfaceContext, StreamInterface
 from gsdm_grid.channels.channel import End, Inlet, Item, Outlet
 from gsdm_grid.engine.statistics import StreamStatistics
 from gsdm_grid.errors import GsdmError, QueryError
-from gsdm_grid.model import PhysicalWindow
+from gsdm_grid.model import PhysicalWindow, shifted
 
 MEMORY_BLOCKS = 8
 FIRST_LIMIT = 16
@@ -81,7 +81,8 @@ class SourceStream(InputStream):
     """An input stream read from an interface. It numbers the windows, and holds the stop condition.
 
     Numbers begin at ``start_at``: a stream that can be read again is read from there, another goes on with whatever
-    comes.
+    comes. Windows that come with numbers keep them, if the stream can be read again; else they only keep their
+    distances.
     """
 
     def __init__(self, name: str, interface: StreamInterface, block_bytes: int, start_at: int = 0) -> None:
@@ -93,6 +94,7 @@ class SourceStream(InputStream):
         self.ended = True
         self.stop_at: int | None = None
         self.finished = False
+        self._shift: int | None = None  # from the numbers that windows come with to those they get
         self._block_bytes = block_bytes
         self._limit = FIRST_LIMIT
 
@@ -100,6 +102,7 @@ class SourceStream(InputStream):
         """See `InputStream`."""
         if not self._open:
             self.interface.open(context)
+            self._shift = None
         self._open = True
         if self._seek and self.interface.replayable:
             self.interface.seek(self.position)
@@ -112,6 +115,8 @@ class SourceStream(InputStream):
             self.ended = True
             self.finished = self.finished or final
             self.append(End(self.finished, held and not self.finished))
+            if not held:
+                self.interface.rest()
 
     def refill(self, budget: int | None = None) -> bool:
         """See `InputStream`: reads one block when the buffer is empty, at most ``budget`` windows."""
@@ -136,13 +141,23 @@ class SourceStream(InputStream):
             raise QueryError(f"input stream {self.name!r}: {type(error).__name__}: {error}") from error
         if block is None or not len(block):
             return False
-        end = self.position + len(block)
-        self.append(block.stamped(ordinals=range(self.position, end)))
+        block = self._numbered(block)
+        end = int(block.ordinals[-1]) + 1
+        if self.stop_at is not None:
+            self.stop_at += end - self.position - len(block)  # numbers that nobody has do not count
+        self.append(block)
         self.position = end
         self._limit = max(1, self._block_bytes * len(block) // max(block.nbytes, 1))
         if end == self.stop_at:
             self.stop()
         return True
+
+    def _numbered(self, block: PhysicalWindow) -> PhysicalWindow:
+        if not self.interface.placed:
+            return block.stamped(ordinals=range(self.position, self.position + len(block)))
+        if self._shift is None:
+            self._shift = 0 if self.interface.replayable else self.position - int(block.ordinals[0])
+        return block if not self._shift else shifted(block, self._shift)
 
     def close(self) -> None:
         """See `InputStream`."""

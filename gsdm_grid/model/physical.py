@@ -361,6 +361,17 @@ def as_array(ordinals: Ordinals) -> NDArray[np.int64]:
     return ordinals
 
 
+def shifted(block: PhysicalWindow, distance: int) -> PhysicalWindow:
+    """The same windows, so much further on in their stream. No copy."""
+    places = block.ordinals
+    moved: Ordinals
+    if isinstance(places, range):
+        moved = range(places.start + distance, places.stop + distance, places.step)
+    else:
+        moved = places + distance
+    return block.stamped(ordinals=moved, mark=block.mark + distance)
+
+
 def construct(stream_type: StreamType, values: tuple[Any, ...], named: Mapping[str, Any]) -> PhysicalWindow:
     """Check columns against the type and make the block."""
     bound = stream_type.bind(values, named)

@@ -14,7 +14,7 @@ again, because that decides how a merge orders its inputs:
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from gsdm_grid.errors import FlowError, GsdmError, SchemaError
@@ -45,7 +45,7 @@ class Lineage:
 
 
 @dataclass(frozen=True)
-class _Compiled:
+class CompiledStream:
     """What is known of a result stream once its vertex has been compiled."""
 
     type: StreamType
@@ -60,14 +60,16 @@ def compile_flow(
     inputs: Sequence[StreamSpec],
     outputs: Sequence[StreamSpec],
     policy: PlacementPolicy = THREADS,
+    renumbered: Collection[str] = (),
 ) -> Plan:
-    """Compile a data flow into a plan, or say which vertex does not fit and why."""
+    """Compile a data flow into a plan, or say which vertex does not fit and why.
+
+    ``renumbered`` are vertices that number their results anew for a consumer outside of this flow.
+    """
     _check_streams(flow, inputs, outputs)
     placed = place(push_selections(flow), inputs, outputs, policy)
     flow = placed.flow
-    compiled: dict[str, _Compiled] = {}  # by result stream
-    for vertex in sorted(flow.vertices, key=lambda v: flow.levels[v.id]):
-        compiled |= zip(vertex.streams, _compile_vertex(vertex, flow, inputs, compiled), strict=True)
+    compiled = compile_vertices(flow, inputs)
     streams, reads, writes = _connect(flow, inputs, outputs, compiled)
     sites = []
     for site in flow.sites:
@@ -82,7 +84,7 @@ def compile_flow(
                 compiled[v.streams[0]].type,
                 flow.levels[v.id],
                 compiled[v.streams[0]].order,
-                compiled[v.streams[0]].renumber,
+                compiled[v.streams[0]].renumber or v.id in renumbered,
                 tuple(number for number, _ in writes[v.id]) if v.width > 1 else (),
             )
             for v in members
@@ -91,6 +93,14 @@ def compile_flow(
     plan = Plan(query, tuple(sites), tuple(streams))
     check_packages(plan)
     return plan
+
+
+def compile_vertices(flow: DataFlow, inputs: Sequence[StreamSpec]) -> dict[str, CompiledStream]:
+    """What follows for each result stream from those before it."""
+    compiled: dict[str, CompiledStream] = {}
+    for vertex in sorted(flow.vertices, key=lambda v: flow.levels[v.id]):
+        compiled |= zip(vertex.streams, _compile_vertex(vertex, flow, inputs, compiled), strict=True)
+    return compiled
 
 
 def _check_streams(flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequence[StreamSpec]) -> None:
@@ -112,8 +122,8 @@ def _check_streams(flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequen
 
 
 def _compile_vertex(
-    vertex: Vertex, flow: DataFlow, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]
-) -> list[_Compiled]:
+    vertex: Vertex, flow: DataFlow, inputs: Sequence[StreamSpec], compiled: dict[str, CompiledStream]
+) -> list[CompiledStream]:
     """What is known of each result stream of a vertex."""
     if not vertex.inputs or (vertex.resolved.kind != "combining" and len(vertex.inputs) > 1):
         takes = "one stream or more" if vertex.resolved.kind == "combining" else "one stream"
@@ -145,14 +155,14 @@ def _compile_vertex(
             lineage = Lineage(vertex.id)
     elif vertex.resolved.kind == "partitioning":
         parts = [Lineage(first.numbering, (*first.splits, split), first.fresh) for split in _splits(vertex)]
-        return [_Compiled(result, part, order, renumber) for part in parts]
+        return [CompiledStream(result, part, order, renumber) for part in parts]
     else:
         lineage = Lineage(first.numbering, first.splits, first.fresh and vertex.function_name == "identity")
     partitioned = any(consumer.resolved.kind == "partitioning" for consumer in flow.consumers(vertex.id))
     if partitioned and not lineage.splits and not lineage.fresh:
         renumber = True
         lineage = Lineage(vertex.id)
-    return [_Compiled(result, lineage, order, renumber)]
+    return [CompiledStream(result, lineage, order, renumber)]
 
 
 def _splits(vertex: Vertex) -> list[Split]:
@@ -182,7 +192,7 @@ def _put_together(stacks: Sequence[tuple[Split, ...]]) -> tuple[Split, ...]:
     return tuple(common)
 
 
-def _input_types(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]) -> list[StreamType]:
+def _input_types(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, CompiledStream]) -> list[StreamType]:
     types = []
     for source in vertex.inputs:
         given = compiled[source].type if isinstance(source, str) else inputs[source].type
@@ -191,14 +201,18 @@ def _input_types(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[st
     return types
 
 
-def _input_lineages(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]) -> list[Lineage]:
+def _input_lineages(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, CompiledStream]) -> list[Lineage]:
     return [
-        compiled[source].lineage if isinstance(source, str) else Lineage(f"in:{inputs[source].name}")
+        compiled[source].lineage if isinstance(source, str) else _from_outside(inputs[source])
         for source in vertex.inputs
     ]
 
 
-def _params(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]) -> dict[str, object]:
+def _from_outside(stream: StreamSpec) -> Lineage:
+    return Lineage(f"in:{stream.name}", fresh=stream.fresh)
+
+
+def _params(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, CompiledStream]) -> dict[str, object]:
     """The vertex's parameters; nested round robin must count by the distance its ordinals already have."""
     params = dict(vertex.params)
     if vertex.function_name == "RRpart" and params.get("stride", 1) == 1:
@@ -210,7 +224,7 @@ def _params(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, _C
 
 
 def _connect(
-    flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequence[StreamSpec], compiled: dict[str, _Compiled]
+    flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequence[StreamSpec], compiled: dict[str, CompiledStream]
 ) -> tuple[list[PlanStream], dict[str, list[str]], dict[str, list[tuple[int, str]]]]:
     """Streams for all arcs; for each vertex, names of the streams it reads (by input number) and writes.
 

@@ -73,13 +73,13 @@ def place(
         return host != "spark" and (not stream.live or host == policy.local)
 
     def add_site(role: Role, number: int, live: bool) -> str:
-        site = Site(_unused(f"{role}.{number}", {site.id for site in sites}), role)
+        site = Site(unused(f"{role}.{number}", {site.id for site in sites}), role)
         sites.append(site)
         hosts[site.id] = policy.local if live else policy.host(role)
         return site.id
 
     def new_id(wanted: str) -> str:
-        return _unused(wanted, {vertex.id for vertex in vertices})
+        return unused(wanted, {vertex.id for vertex in vertices})
 
     for number, stream in enumerate(inputs):
         if can_open(stream, {vertex.site for vertex in vertices if number in vertex.inputs}):
@@ -99,9 +99,9 @@ def place(
     return PlacedFlow(DataFlow(flow.arity, tuple(ends), tuple(vertices), tuple(sites), flow.template).checked(), hosts)
 
 
-def _unused(wanted: str, taken: set[str]) -> str:
+def unused(wanted: str, taken: set[str]) -> str:
     """An id that no function of the flow has: people may call theirs ``source`` too."""
-    return wanted if wanted not in taken else _unused(f"{wanted}'", taken)
+    return wanted if wanted not in taken else unused(f"{wanted}'", taken)
 
 
 def _relay(vertex_id: str, source: int | str, site: str) -> Vertex:

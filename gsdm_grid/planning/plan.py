@@ -16,6 +16,8 @@ from gsdm_grid.model import StreamType
 HostKind = Literal["thread", "ray", "spark", "local"]
 StreamKind = Literal["source", "memory", "channel", "sink"]
 Order = Literal["ordinal", "time", "arrival"]
+TAP_SOURCE, TAP_SINK = "tap", "taps"
+"""Interfaces between a query and the parts that it shares with others."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,9 @@ class StreamSpec:
     """An input or result stream of a query: its type, interface and the interface's options.
 
     Options of interfaces that hold live objects are not in the plan: ``live`` names where the process keeps them.
+    ``shared``: other queries may read it through the same interface; ``identity`` says which streams are the same.
+    ``reader`` is how each of them reads it (its overload policy, and options of that); ``overload`` is another policy
+    for this query. ``fresh``: its windows are numbered one by one.
     """
 
     name: str
@@ -30,6 +35,11 @@ class StreamSpec:
     type: StreamType | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     live: bool = False
+    shared: bool = False
+    identity: str = ""
+    reader: Mapping[str, Any] = field(default_factory=dict)
+    overload: str | None = None
+    fresh: bool = True
 
 
 @dataclass(frozen=True)
@@ -117,11 +127,12 @@ class PlanSite:
 
 @dataclass(frozen=True)
 class Plan:
-    """A compiled query."""
+    """A compiled query. ``parts`` are plans of what it shares with others, each by the id that input streams name."""
 
     query: str
     sites: tuple[PlanSite, ...]
     streams: tuple[PlanStream, ...]
+    parts: tuple[Plan, ...] = ()
 
     def stream(self, name: str) -> PlanStream:
         """The stream of this name."""
@@ -135,6 +146,16 @@ class Plan:
         """Streams that begin or end at this site."""
         return [stream for stream in self.streams if site_id in (stream.from_site, stream.to_site)]
 
+    def part(self, stream: PlanStream) -> Plan | None:
+        """The part whose results an input stream is; None if it comes from elsewhere."""
+        wanted = stream.options.get("part") if stream.interface == TAP_SOURCE else None
+        return next((part for part in self.parts if part.query == wanted), None)
+
+    @property
+    def whole(self) -> list[Plan]:
+        """The plan and all its parts, and theirs."""
+        return [self, *(one for part in self.parts for one in part.whole)]
+
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
         return {
@@ -144,6 +165,7 @@ class Plan:
                 for s in self.sites
             ],
             "streams": [stream.to_json() for stream in self.streams],
+            "parts": [part.to_json() for part in self.parts],
         }
 
     @staticmethod
@@ -156,4 +178,5 @@ class Plan:
                 for s in data["sites"]
             ),
             tuple(PlanStream.from_json(stream) for stream in data["streams"]),
+            tuple(Plan.from_json(part) for part in data.get("parts", ())),
         )

@@ -65,14 +65,14 @@ def resumption(
     last = list(kept.values())
     if not last:
         return Resumption(dict(read), exact=True)
-    if len(replayable) > 1 or any(ordinal is None for ordinal in last) or not _keeps_ordinals(plan):
+    if len(replayable) > 1 or any(ordinal is None for ordinal in last) or not keeps_ordinals(plan):
         return Resumption(dict.fromkeys(replayable, 0), exact=True)
     return Resumption(dict.fromkeys(replayable, min(ordinal for ordinal in last if ordinal is not None)), exact=True)
 
 
-def _keeps_ordinals(plan: Plan) -> bool:
-    """Whether each result depends on the input window of the same ordinal alone."""
-    operators = [operator for site in plan.sites for operator in site.operators]
+def keeps_ordinals(plan: Plan) -> bool:
+    """Whether each result depends on the input window of the same ordinal alone, in all parts of the plan."""
+    operators = [operator for one in plan.whole for site in one.sites for operator in site.operators]
     functions = [resolve(operator.function) for operator in operators]
     windowwise = all(function.init is None and over_single_windows(function) for function in functions)
     return windowwise and not any(operator.renumber for operator in operators)
