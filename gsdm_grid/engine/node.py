@@ -111,6 +111,7 @@ class WorkingNode:
         self._inputs: dict[str, InputStream] = {}
         self._outputs: dict[str, OutputStream] = {}
         self._operators: dict[str, ActiveOperator] = {}
+        self._readers: dict[str, list[tuple[StreamOperator, int]]] = {}  # by input stream: who reads it, at which port
         self._stop_time_s: float | None = None
         self._budgets: dict[str, int] = {}
         self._reported = True
@@ -178,11 +179,12 @@ class WorkingNode:
         if state is not None:
             logic.restore(cloudpickle.loads(state))
         inputs = [self._inputs[name] for name in planned.inputs]
-        for port, stream in enumerate(inputs):
-            stream.cursors[f"{planned.id}:{port}"] = stream.consumed
         made = ActiveOperator(
             planned, logic, inputs, [self._outputs[name] for name in planned.outputs], OperatorStatistics()
         )
+        for port, stream in enumerate(inputs):
+            stream.cursors[f"{planned.id}:{port}"] = stream.consumed
+            self._readers.setdefault(stream.name, []).append((logic, port))
         made.numbered = numbered
         self._operators[planned.id] = made
         self.statistics.operators[planned.id] = made.statistics
@@ -235,6 +237,7 @@ class WorkingNode:
             for name, operator in self._operators.items()
         }
         self._operators.clear()
+        self._readers.clear()
         self.statistics.operators.clear()
         self._inputs = {name: stream for name, stream in self._inputs.items() if isinstance(stream, SourceStream)}
         self._outputs = {name: output for name, output in self._outputs.items() if isinstance(output, SinkOutput)}
@@ -272,6 +275,7 @@ class WorkingNode:
             except Exception as error:
                 errors.append(error)
         self._operators.clear()
+        self._readers.clear()
         self._inputs.clear()
         self._outputs.clear()
         if errors:
@@ -431,12 +435,7 @@ class WorkingNode:
 
     def _floor(self, stream: InputStream) -> int | None:
         """Smallest ordinal of the stream that an operator still holds."""
-        held = [
-            operator.logic.floor(port)
-            for operator in self._operators.values()
-            for port, given in enumerate(operator.inputs)
-            if given is stream
-        ]
+        held = [logic.floor(port) for logic, port in self._readers.get(stream.name, ())]
         return min((floor for floor in held if floor is not None), default=None)
 
     def _channel_outputs(self) -> list[ChannelOutput]:

@@ -1,4 +1,4 @@
-"""What may be given as a routing or broadcasting function, and how each is called. What it may return: see `routing`."""
+"""What may be given as a routing or broadcasting function, and how each is called; what it returns is up to `routing`."""
 
 from __future__ import annotations
 
