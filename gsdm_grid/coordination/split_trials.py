@@ -135,14 +135,14 @@ def profile_split(
     ``block_bytes`` is the size of physical windows; without it, it is doubled until a channel gains less than 0.15 %.
     """
     channel = _channel(progress, quick, block_bytes)
-    n = max(channel.block_bytes // TUPLE_BYTES, 1)
-    tuples = 400_000 if quick else 2_000_000
     runs: list[SplitRun] = []
-    for size in (max(n // 8, 1), n):
-        with Grid(placement, Settings(block_bytes=size * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
+    for size in PROFILE_BYTES:
+        n = size // TUPLE_BYTES
+        tuples = (8 if quick else 24) * n
+        with Grid(placement, Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
             for name, w, p, b in PROFILE_RUNS:
-                progress(f"{name}, w = {w}, b = {b:.1%}, physical windows of {size:,} tuples")
-                runs.append(run_split(grid, split_flow(name, w, p=p, b=b), tuples // (1 + int(w * b)), size, b))
+                progress(f"{name}, w = {w}, b = {b:.1%}, physical windows of {size >> 10} KiB")
+                runs.append(run_split(grid, split_flow(name, w, p=p, b=b), tuples, n, b))
     observed = [one for run in runs for one in run.observed.values()]
     coefficients = fit(observed)
     return SplitProfile(
@@ -157,6 +157,8 @@ def profile_split(
     )
 
 
+PROFILE_BYTES = (1 << 20, 6 << 20)
+"""Sizes of physical windows of the runs: what is spent per window and per tuple is told apart by them."""
 PROFILE_RUNS = (
     ("fsplit", 2, 0, 0.0),
     ("fsplit", 16, 0, 0.1),
@@ -182,7 +184,7 @@ def deciding_seconds(rfn: Any, bfn: Any, blocks: list[PhysicalWindow], w: int) -
 def _channel(progress: Progress, quick: bool, block_bytes: int | None) -> profiling.Choice:
     def measure(size: int) -> float:
         progress(f"channel, physical windows of {size >> 10} KiB")
-        return profiling.measure_channel(size, total_bytes=1 << (26 if quick else 28), rounds=1 if quick else 3)
+        return profiling.measure_channel(size, total_bytes=1 << (26 if quick else 28), rounds=3)
 
     if block_bytes is not None:
         return profiling.Choice(block_bytes, {block_bytes: measure(block_bytes)})
