@@ -1,4 +1,4 @@
-"""What may be given as a routing or broadcasting function, and how each is called; what it returns is up to `routing`."""
+"""What may be given as a routing or broadcasting function, and how it is called. What it returns: see `routing`."""
 
 from __future__ import annotations
 
