@@ -13,7 +13,7 @@ import argparse
 import itertools
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from gsdm_grid.channels import profiling
 from gsdm_grid.coordination.split_profile import SplitProfile
 from gsdm_grid.coordination.split_trials import (
     BFN,
+    CHANNEL_BLOCKS,
     POSITION,
     RFN,
     TUPLE_BYTES,
@@ -36,6 +37,7 @@ from gsdm_grid.coordination.split_trials import (
     split_flow,
     tuple_pool,
 )
+from gsdm_grid.engine.memory import keep_freed_memory
 from gsdm_grid.functions.routing import routing
 from gsdm_grid.model import PhysicalWindow
 from gsdm_grid.operators.splitter import Splitter
@@ -43,8 +45,15 @@ from gsdm_grid.planning.parasplit_cost import cost_model_p, efficiency, paraspli
 from gsdm_grid.planning.split_choice import choose_split
 from gsdm_grid.planning.split_cost import Prediction, StreamShares
 
-BLOCK_BYTES = 2 << 20
+BLOCK_BYTES = 8 << 20
+"""Physical windows of the plans: where doubling stops to gain on this kind of machine (`gsdm tune`)."""
 N = BLOCK_BYTES // TUPLE_BYTES
+N_BROADCAST = N // 8
+"""Tuples per physical window where much is broadcast: 64 times as much leaves a splitter as enters it."""
+N_SPLITTER = (2 << 20) // TUPLE_BYTES
+"""Tuples per physical window of the splitter by itself: 2 MiB, the default of queries."""
+P = 4
+"""Window splitters of parasplit in the comparison of plans."""
 PLANS = ("fsplit", "exptree", "maxtree", "autosplit", "parasplit")
 B = 0.005
 PAPER_SPLITTER, PAPER_FSPLIT_64 = 109_000, 100_000
@@ -65,16 +74,14 @@ def main() -> int:
     for name, rate in single.items():
         report.row(name, rate / 1e6, "", 1e9 / rate, "")
     profile = profile_split("threads", report.progress, quick=options.quick, block_bytes=BLOCK_BYTES)
-    with Grid("threads", Settings(block_bytes=BLOCK_BYTES)) as grid:
-        points = measured_points(grid, profile, report, options.quick)
-        parasplit = parasplit_end_to_end(grid, profile, report, options.quick)
+    parasplit = parasplit_end_to_end(profile, report, options.quick)
+    points = measured_points(profile, report, options.quick)
     channel_tuples_s = channel_rate(options.quick) / TUPLE_BYTES
     at_channel = parasplit_at_channel(profile, channel_tuples_s)
     if options.plots:
         plot_theory(options.plots / "split-theory.png")
-        for key, label in (("w", "w, b = 0.5 %"), ("b", "b in %, w = 64")):
-            chosen = [point for point in points if point["sweep"] == key]
-            plot_measured(options.plots / f"split-by-{key}.png", chosen, key, label)
+        for key, label in (("w", "w, b = 0.5 %"), ("b", "b, w = 64")):
+            plot_measured(options.plots / f"split-by-{key}.png", [p for p in points if p["sweep"] == key], key, label)
     return report.finish(
         {
             "splitter_tuples_s": single["splitter"],
@@ -98,7 +105,9 @@ def main() -> int:
 
 def one_splitter(rounds: int) -> dict[str, float]:
     """Tuples per CPU second of one splitter (q = 64, b = 0.5 %), of a loop over tuples, and of copying their bytes."""
-    pool = [block.stamped(ordinals=range(k * N, k * N + N)) for k, block in enumerate(tuple_pool(N, 64, B, 0.0))]
+    n = N_SPLITTER
+    keep_freed_memory()  # as working nodes do
+    pool = [block.stamped(ordinals=range(k * n, k * n + n)) for k, block in enumerate(tuple_pool(n, 64, B, 0.0))]
     splitter = Splitter(SplitTuple, 64, routing(RFN, BFN, SplitTuple, 64))
     target = [{name: np.empty_like(column) for name, column in block.columns.items()} for block in pool]
 
@@ -110,9 +119,9 @@ def one_splitter(rounds: int) -> dict[str, float]:
             np.copyto(target[at][name], column)
 
     def loop(block: PhysicalWindow, _at: int) -> None:
-        loop_over_tuples(block[: N // 16], 64)
+        loop_over_tuples(block[: n // 16], 64)
 
-    ways = {"splitter": (split, N, 40), "copy": (copy, N, 80), "Python loop": (loop, N // 16, 4)}
+    ways = {"splitter": (split, n, 40), "copy": (copy, n, 80), "Python loop": (loop, n // 16, 4)}
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, (work, tuples, times) in ways.items():
@@ -138,32 +147,36 @@ def loop_over_tuples(block: PhysicalWindow, w: int) -> list[list[tuple[int, ...]
     return outputs
 
 
-def measured_points(grid: Grid, profile: SplitProfile, report: Report, quick: bool) -> list[dict[str, Any]]:
+def measured_points(profile: SplitProfile, report: Report, quick: bool) -> list[dict[str, Any]]:
     """Plans by width at b = 0.5 % and by broadcast share at w = 64, with what the model says of each."""
     widths: Sequence[int] = (2, 16, 64) if quick else (2, 8, 32, 64, 128, 256, 512)
-    shares: Sequence[float] = (0.0, 0.05, 0.5) if quick else (0.0, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
-    points = [("w", plan, w, B) for w in widths for plan in PLANS]
-    points += [("b", plan, 64, b) for b in shares for plan in PLANS]
+    shares: Sequence[float] = (0.0, 0.05, 0.5) if quick else (0.0, 0.005, 0.05, 0.2, 0.5, 1.0)
+    sweeps = {"w": (N, [(w, B) for w in widths]), "b": (N_BROADCAST, [(64, b) for b in shares])}
     made = []
-    for sweep, plan, w, b in points:
-        p = 2 if quick else 4
-        flow = split_flow(plan, w, p=p, b=b, a=profile.coefficients.a)
-        tuples = int((500_000 if quick else 3_000_000) / (1 + w * b + w / 64))
-        run = run_split(grid, flow, max(tuples, 4 * N), N, b)
-        predicted = choose_split(profile.coefficients, StreamShares(b=b, n=N), w, has_bfn=b > 0, p=p).named(plan)
-        point = compared(run, predicted) | {"sweep": sweep, "plan": plan, "w": w, "b": 100 * b if sweep == "b" else b}
-        made.append(point)
-        report.progress(
-            f"{plan}, w = {w}, b = {b:.1%}: {point['tuples_s'] / 1e6:.1f} M tuples/s, error {point['error']:.0%}"
-        )
-        report.row(
-            f"{plan}, w = {w}, b = {b:.1%} (derived)",
-            point["tuples_s"] / 1e6,
-            point["predicted_tuples_s"] / 1e6,
-            point["cpu_s_per_tuple"] * 1e9,
-            point["predicted_cpu_s_per_tuple"] * 1e9,
-        )
+    for sweep, (n, settings) in sweeps.items():
+        with Grid("threads", Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
+            for (w, b), plan in itertools.product(settings, PLANS):
+                point = {"sweep": sweep, "plan": plan, "w": w, "b": b, **measured_point(grid, profile, plan, w, b, n)}
+                made.append(point)
+                show_point(point, report)
     return made
+
+
+def measured_point(grid: Grid, profile: SplitProfile, plan: str, w: int, b: float, n: int) -> dict[str, float]:
+    """One plan, run and predicted."""
+    tuples = max(int(2_000_000 / (1 + w * b)), 6 * n)
+    run = run_split(grid, split_flow(plan, w, p=P, b=b, a=profile.coefficients.a), tuples, n, b)
+    predicted = choose_split(profile.coefficients, StreamShares(b=b, n=n), w, has_bfn=b > 0, p=P).named(plan)
+    return compared(run, predicted)
+
+
+def show_point(point: Mapping[str, Any], report: Report) -> None:
+    """In the progress and in the table."""
+    name = f"{point['plan']}, w = {point['w']}, b = {point['b']:.1%}"
+    rate, cost = point["tuples_s"] / 1e6, point["cpu_s_per_tuple"] * 1e9
+    report.progress(f"{name}: {rate:.1f} M tuples/s (derived), error {point['error']:.0%}")
+    predicted = point["predicted_tuples_s"] / 1e6, point["predicted_cpu_s_per_tuple"] * 1e9
+    report.row(f"{name} (derived)", rate, predicted[0], cost, predicted[1])
 
 
 def compared(run: SplitRun, predicted: Prediction) -> dict[str, Any]:
@@ -178,13 +191,15 @@ def compared(run: SplitRun, predicted: Prediction) -> dict[str, Any]:
     }
 
 
-def parasplit_end_to_end(grid: Grid, profile: SplitProfile, report: Report, quick: bool) -> dict[str, float]:
+def parasplit_end_to_end(profile: SplitProfile, report: Report, quick: bool) -> dict[str, float]:
     """p = 2, q = 64, b = 0.5 %: tuples per second on the clock of this machine, and the efficiency (equation 7)."""
     found = []
-    for number in range(1 if quick else 5):
-        run = run_split(grid, split_flow("parasplit", 64, p=2, b=B), 1_000_000 if quick else 6_000_000, N, B)
-        found.append(run)
-        report.progress(f"parasplit end to end, round {number + 1}: {run.tuples / run.seconds / 1e6:.1f} M tuples/s")
+    with Grid("threads", Settings(block_bytes=BLOCK_BYTES)) as grid:
+        for number in range(1 if quick else 5):
+            run = run_split(grid, split_flow("parasplit", 64, p=2, b=B), 2_000_000 if quick else 8_000_000, N, B)
+            found.append(run)
+            rate = run.tuples / run.seconds / 1e6
+            report.progress(f"parasplit end to end, round {number + 1}: {rate:.1f} M tuples/s (measured)")
     rate = median([run.tuples / run.seconds for run in found])
     spent = [[run.spent_s(kind) for run in found] for kind in ("router", "splitter", "processor")]
     derived = median([run.derived_rate for run in found])

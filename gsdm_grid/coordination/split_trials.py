@@ -7,6 +7,7 @@ runs a little first; what sites spent in that time on getting started is subtrac
 from __future__ import annotations
 
 import itertools
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -21,7 +22,7 @@ from gsdm_grid.config import Settings
 from gsdm_grid.coordination.grid import DEFAULT_BLOCK_BYTES, Grid
 from gsdm_grid.coordination.split_profile import SplitProfile
 from gsdm_grid.coordination.streams import register_input_stream, register_result_stream
-from gsdm_grid.flow import DataFlow, build
+from gsdm_grid.flow import DataFlow, mapstream, parasplit, pipe, splitstream
 from gsdm_grid.functions.routing import routing
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
 from gsdm_grid.planning.plan import Plan
@@ -38,11 +39,15 @@ POSITION, BALANCE, TRAVEL_TIME = 0, 2, 4
 RFN = f"xway if kind == {POSITION} else None"
 BFN = f"kind == {BALANCE}"
 POOL = 4  # different physical windows; more would only fill the memory
+SHARED_SITES = 2
+"""Sites that the query processors of a measured plan share: hundreds of them would need hundreds of threads."""
 WAIT_S = 240.0
+CHANNEL_BLOCKS = 3
+"""Physical windows under way on a channel: many outputs, each with many of them, would fill the memory."""
 Progress = Callable[[str], None]
 
 
-@lru_cache(8)
+@lru_cache(2)
 def tuple_pool(n: int, w: int, b: float, o: float, seed: int = 0) -> list[PhysicalWindow]:
     """Physical windows of ``n`` tuples: position reports of ``w`` expressways, a share b to broadcast and o to omit."""
     rng = np.random.default_rng(seed)
@@ -79,19 +84,25 @@ class SplitRun:
 
     @property
     def derived_rate(self) -> float:
-        """Tuples per second with one core per site: the busiest sets the pace."""
-        return self.tuples / max(one.cost_s for one in self.observed.values())
+        """Tuples per second with one core for each router, splitter and query processor: the busiest sets the pace.
+
+        Those that do the same at the same level get the same share of these tuples: their mean is taken, because the
+        slowest of a hundred that share two cores is slow by chance.
+        """
+        together: dict[tuple[str, int, int], list[float]] = {}
+        for site in self.plan.sites:
+            if (one := self.observed.get(site.id)) is not None:
+                together.setdefault((one.kind, site.level, one.outputs), []).append(one.member_cost_s)
+        return self.tuples / max(statistics.fmean(costs) for costs in together.values())
 
 
 def split_flow(plan: str, w: int, *, p: int = 2, b: float = 0.0, a: float = 1.0) -> DataFlow:
     """A plan of this name with query processors that only count."""
     bfn = BFN if b > 0 else None
     if plan == "parasplit":
-        return build({"template": "parasplit", "p": p, "q": w, "rfn": RFN, "bfn": bfn})
+        return parasplit(p, w, RFN, bfn, sites=SHARED_SITES)
     options = {"b": b, "a": a} if plan == "maxtree" else {}
-    split = {"template": plan, "w": w, "rfn": RFN, "bfn": bfn, **options}
-    count = {"template": "mapstream", "fun": "identity", "params": {}, "w": w}
-    return build({"template": "pipe", "args": [split, count]})
+    return pipe(splitstream(w, RFN, bfn, plan, **options), mapstream("identity", {}, w, SHARED_SITES))
 
 
 def run_split(grid: Grid, flow: DataFlow, tuples: int, n: int, b: float = 0.0, o: float = 0.0) -> SplitRun:
@@ -124,14 +135,14 @@ def profile_split(
     ``block_bytes`` is the size of physical windows; without it, it is doubled until a channel gains less than 0.15 %.
     """
     channel = _channel(progress, quick, block_bytes)
-    n = max(channel.block_bytes // TUPLE_BYTES, 1)
-    tuples = 400_000 if quick else 2_000_000
     runs: list[SplitRun] = []
-    for size in (max(n // 8, 1), n):
-        with Grid(placement, Settings(block_bytes=size * TUPLE_BYTES)) as grid:
-            for name, w, p, b in PROFILE_RUNS if not quick else PROFILE_RUNS[::2]:
-                progress(f"{name}, w = {w}, b = {b:.1%}, physical windows of {size:,} tuples")
-                runs.append(run_split(grid, split_flow(name, w, p=p, b=b), tuples // (1 + int(w * b)), size, b))
+    for size in PROFILE_BYTES:
+        n = size // TUPLE_BYTES
+        tuples = (8 if quick else 24) * n
+        with Grid(placement, Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
+            for name, w, p, b in PROFILE_RUNS:
+                progress(f"{name}, w = {w}, b = {b:.1%}, physical windows of {size >> 10} KiB")
+                runs.append(run_split(grid, split_flow(name, w, p=p, b=b), tuples, n, b))
     observed = [one for run in runs for one in run.observed.values()]
     coefficients = fit(observed)
     return SplitProfile(
@@ -146,15 +157,16 @@ def profile_split(
     )
 
 
+PROFILE_BYTES = (1 << 20, 6 << 20)
+"""Sizes of physical windows of the runs: what is spent per window and per tuple is told apart by them."""
 PROFILE_RUNS = (
     ("fsplit", 2, 0, 0.0),
-    ("fsplit", 16, 0, 0.02),
-    ("fsplit", 64, 0, 0.0),
-    ("fsplit", 64, 0, 0.02),
-    ("fsplit", 16, 0, 0.2),
+    ("fsplit", 16, 0, 0.1),
+    ("fsplit", 100, 0, 0.0),
+    ("fsplit", 100, 0, 0.02),
     ("parasplit", 4, 2, 0.0),
-    ("parasplit", 32, 2, 0.01),
-    ("parasplit", 32, 6, 0.01),
+    ("parasplit", 50, 3, 0.02),
+    ("parasplit", 50, 8, 0.0),
 )
 """Plan, width, window splitters and broadcast share of the runs that coefficients come from."""
 
@@ -172,7 +184,7 @@ def deciding_seconds(rfn: Any, bfn: Any, blocks: list[PhysicalWindow], w: int) -
 def _channel(progress: Progress, quick: bool, block_bytes: int | None) -> profiling.Choice:
     def measure(size: int) -> float:
         progress(f"channel, physical windows of {size >> 10} KiB")
-        return profiling.measure_channel(size, total_bytes=1 << (26 if quick else 28), rounds=1 if quick else 3)
+        return profiling.measure_channel(size, total_bytes=1 << (26 if quick else 28), rounds=3)
 
     if block_bytes is not None:
         return profiling.Choice(block_bytes, {block_bytes: measure(block_bytes)})
@@ -184,7 +196,7 @@ def _observed(query: Any) -> dict[str, Observed]:
 
 
 def _less(after: Observed, before: Observed) -> Observed:
-    same = {"kind", "outputs", "inputs"}
+    same = {"kind", "outputs", "inputs", "members"}
     return replace(
         after,
         **{f.name: getattr(after, f.name) - getattr(before, f.name) for f in fields(after) if f.name not in same},

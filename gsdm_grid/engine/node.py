@@ -112,6 +112,7 @@ class WorkingNode:
         self._inputs: dict[str, InputStream] = {}
         self._outputs: dict[str, OutputStream] = {}
         self._operators: dict[str, ActiveOperator] = {}
+        self._readers: dict[str, list[tuple[StreamOperator, int]]] = {}  # by input stream: who reads it, at which port
         self._stop_time_s: float | None = None
         self._budgets: dict[str, int] = {}
         self._reported = True
@@ -179,11 +180,12 @@ class WorkingNode:
         if state is not None:
             logic.restore(cloudpickle.loads(state))
         inputs = [self._inputs[name] for name in planned.inputs]
-        for port, stream in enumerate(inputs):
-            stream.cursors[f"{planned.id}:{port}"] = stream.consumed
         made = ActiveOperator(
             planned, logic, inputs, [self._outputs[name] for name in planned.outputs], OperatorStatistics()
         )
+        for port, stream in enumerate(inputs):
+            stream.cursors[f"{planned.id}:{port}"] = stream.consumed
+            self._readers.setdefault(stream.name, []).append((logic, port))
         made.numbered = numbered
         self._operators[planned.id] = made
         self.statistics.operators[planned.id] = made.statistics
@@ -236,6 +238,7 @@ class WorkingNode:
             for name, operator in self._operators.items()
         }
         self._operators.clear()
+        self._readers.clear()
         self.statistics.operators.clear()
         ends = [s.inlet for s in self._inputs.values() if isinstance(s, ChannelStream)]
         channels = [end.stream for end in (*ends, *(o.outlet for o in self._channel_outputs())) if end is not None]
@@ -305,6 +308,7 @@ class WorkingNode:
             except Exception as error:
                 errors.append(error)
         self._operators.clear()
+        self._readers.clear()
         self._inputs.clear()
         self._outputs.clear()
         if errors:
@@ -464,12 +468,7 @@ class WorkingNode:
 
     def _floor(self, stream: InputStream) -> int | None:
         """Smallest ordinal of the stream that an operator still holds."""
-        held = [
-            operator.logic.floor(port)
-            for operator in self._operators.values()
-            for port, given in enumerate(operator.inputs)
-            if given is stream
-        ]
+        held = [logic.floor(port) for logic, port in self._readers.get(stream.name, ())]
         return min((floor for floor in held if floor is not None), default=None)
 
     def _channel_outputs(self) -> list[ChannelOutput]:

@@ -6,7 +6,8 @@ they are executed in `gsdm_grid.engine`.
 
 from gsdm_grid.functions.packages import PackageSet, PackageSets, packages
 from gsdm_grid.functions.registry import FunctionRegistry, functions, reference, resolve
-from gsdm_grid.functions.routing import OMIT, Decision, Route, Routing, per_tuple, route_value, routing
+from gsdm_grid.functions.routes import Route, per_tuple, route_value
+from gsdm_grid.functions.routing import OMIT, Decision, Routing, routing
 from gsdm_grid.functions.sqf import Parameter, Params, StreamFunction, same_type, sqf
 from gsdm_grid.functions.strategies import (
     WINDOW_DISTRIBUTE,

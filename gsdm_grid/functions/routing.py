@@ -19,24 +19,18 @@ fails the query; the error names the tuple that makes it raise. What ``rfn`` say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsdm_grid.errors import FlowError, FunctionError, QueryError
-from gsdm_grid.functions.expressions import Expression, TupleFault
-from gsdm_grid.functions.registry import functions, resolve
-from gsdm_grid.functions.sqf import StreamFunction, sqf
+from gsdm_grid.errors import FlowError, FunctionError
+from gsdm_grid.functions.routes import Evaluator, Route, Values, evaluator, route_value, tuple_text
 from gsdm_grid.model import PhysicalWindow, StreamType
 
 OMIT = -(1 << 31)
 """What a routing function over columns of integers may return for a tuple that goes nowhere."""
-Route = str | Callable[..., Any] | StreamFunction | Mapping[str, Any] | None
-Values = tuple[NDArray[Any], "NDArray[np.bool_] | None"]
-FUNCTION = "$function"
 
 
 @dataclass(frozen=True)
@@ -48,51 +42,6 @@ class Decision:
 
     outputs: NDArray[Any]
     broadcast: NDArray[np.bool_] | None = None
-
-
-def per_tuple(code: Callable[..., Any]) -> StreamFunction:
-    """Mark a plain Python function over single tuples, for use as ``rfn`` or ``bfn``."""
-    return sqf(kind="routing", register=False)(code)
-
-
-def route_value(given: Route, place: str) -> Any:
-    """A routing or broadcasting function as a parameter of a vertex: text for an expression, else a function.
-
-    Text that names a registered routing function, or a path ``package.module:function``, stands for that function.
-    """
-    if given is None or isinstance(given, StreamFunction):
-        return _checked_kind(given, place)
-    if isinstance(given, str):
-        named = ":" in given and given.replace(":", "").replace(".", "").replace("_", "").isalnum()
-        if named or (given.isidentifier() and functions.has(given) and functions.get(given).kind == "routing"):
-            return _checked_kind(functions.get(given), place)
-        Expression(given, place)
-        return given
-    if isinstance(given, Mapping):
-        return _from_document(given, place)
-    if callable(given):
-        return sqf(kind="routing", whole=True, register=False)(given)
-    raise FlowError(place, f"expected an expression, a function or its name, got {type(given).__name__}")
-
-
-def _from_document(given: Mapping[str, Any], place: str) -> Any:
-    if FUNCTION in given:
-        return dict(given)
-    if set(given) == {"expression"}:
-        Expression(str(given["expression"]), place)
-        return str(given["expression"])
-    if "function" not in given or set(given) - {"function", "params"}:
-        raise FlowError(place, f"expected {{expression}} or {{function, params}}, got {', '.join(map(str, given))}")
-    function = _checked_kind(functions.get(given["function"]), place)
-    params = {**dict(given.get("params") or {})}
-    function.bind({**dict.fromkeys(["w"] if _takes_w(function) else [], 1), **params}, place)
-    return {"function": function, "params": params}
-
-
-def _checked_kind(given: StreamFunction | None, place: str) -> Any:
-    if given is not None and given.kind != "routing":
-        raise FlowError(place, f"expected a function of kind 'routing', got {given.name!r} ({given.kind})")
-    return given
 
 
 class Routing:
@@ -115,10 +64,10 @@ class Routing:
     ) -> None:
         if rfn is None and bfn is None:
             raise FlowError(vertex, "needs a routing function, a broadcasting function, or both")
-        self._vertex, self._type, self._total, self._below = vertex, stream_type, total, below
+        self._vertex, self._total, self._below = vertex, total, below
         self._ways = ways if ways is not None and (below > 1 or ways < total) else None
-        self._rfn = None if rfn is None else _evaluator(rfn, "rfn", self)
-        self._bfn = None if bfn is None else _evaluator(bfn, "bfn", self)
+        self._rfn = None if rfn is None else evaluator(rfn, "rfn", stream_type, total, vertex)
+        self._bfn = None if bfn is None else evaluator(bfn, "bfn", stream_type, total, vertex)
 
     @property
     def slow(self) -> list[str]:
@@ -136,7 +85,7 @@ class Routing:
             outputs = np.where(signed < 0, -1, signed // self._below % self._ways)
         return Decision(outputs, broadcast)
 
-    def _truths(self, bfn: _Evaluator, block: PhysicalWindow) -> NDArray[np.bool_]:
+    def _truths(self, bfn: Evaluator, block: PhysicalWindow) -> NDArray[np.bool_]:
         values, present = bfn.values(block, None)
         if values.dtype.kind in "Of":
             values, present = _without_missing(values, present)
@@ -152,7 +101,7 @@ class Routing:
             values = np.zeros(len(block), bool)
         return values if present is None else values & present
 
-    def _numbers(self, rfn: _Evaluator, block: PhysicalWindow, broadcast: NDArray[np.bool_] | None) -> NDArray[Any]:
+    def _numbers(self, rfn: Evaluator, block: PhysicalWindow, broadcast: NDArray[np.bool_] | None) -> NDArray[Any]:
         """Outputs of the tuples, -1 for none, after checking them."""
         values, present = rfn.values(block, broadcast)
         if values.dtype.kind in "Of":
@@ -179,7 +128,7 @@ class Routing:
 
     def _whole(
         self,
-        rfn: _Evaluator,
+        rfn: Evaluator,
         block: PhysicalWindow,
         values: NDArray[Any],
         present: NDArray[np.bool_] | None,
@@ -201,15 +150,15 @@ class Routing:
         return made
 
     def _refuse_first(
-        self, function: _Evaluator, block: PhysicalWindow, values: NDArray[Any], wrong: NDArray[np.bool_]
+        self, function: Evaluator, block: PhysicalWindow, values: NDArray[Any], wrong: NDArray[np.bool_]
     ) -> None:
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             expected = "output number" if function is self._rfn else "truth value"
             self._refuse(function, block, row, f"returned {values[row]!r:.80}, which is no {expected}")
 
-    def _refuse(self, function: _Evaluator, block: PhysicalWindow, row: int, reason: str) -> None:
-        raise FunctionError(self._vertex, function.name, f"{_tuple_text(block, row)}: {reason}")
+    def _refuse(self, function: Evaluator, block: PhysicalWindow, row: int, reason: str) -> None:
+        raise FunctionError(self._vertex, function.name, f"{tuple_text(block, row)}: {reason}")
 
 
 def routing(
@@ -217,121 +166,6 @@ def routing(
 ) -> Routing:
     """Check functions, as people give them, against a stream type; see `Routing`."""
     return Routing(route_value(rfn, "rfn"), route_value(bfn, "bfn"), stream_type, total, below, ways)
-
-
-class _Evaluator:
-    """One of the two functions: gives an array over the tuples of a block, and where there is a value."""
-
-    name: str
-    slow = False
-
-    def values(self, block: PhysicalWindow, skip: NDArray[np.bool_] | None) -> Values:
-        """Values of all tuples; those of skipped tuples are not heeded."""
-        raise NotImplementedError
-
-
-def _evaluator(given: Any, role: str, routed: Routing) -> _Evaluator:
-    if isinstance(given, str):
-        return _Expression(given, role, routed)
-    params: Mapping[str, Any] = {}
-    if isinstance(given, Mapping):
-        params = given.get("params") or {}
-        inner = given.get("function", given)
-        given = inner if isinstance(inner, StreamFunction) else resolve(inner[FUNCTION])
-    function: StreamFunction = _checked_kind(given, role)
-    if not routed._type.is_under(function.input):
-        raise QueryError(
-            f"{role} {function.name!r} takes tuples of {function.input.name!r}, not of {routed._type.name!r}"
-        )
-    given_w = {"w": routed._total} if _takes_w(function) else {}
-    bound = function.bind({**given_w, **params}, f"{role} {function.name!r}")
-    return (_OverColumns if function.whole else _PerTuple)(function, bound, routed._vertex)
-
-
-class _Expression(_Evaluator):
-    def __init__(self, text: str, role: str, routed: Routing) -> None:
-        self.name, self._vertex = text, routed._vertex
-        self._checked = Expression(text, role).checked(routed._type, {"w": routed._total})
-        wanted = ("whole number", "truth value") if role == "rfn" else ("truth value",)
-        if self._checked.kind not in (*wanted, "nothing"):
-            hint = "; take int(…) or //" if role == "rfn" and self._checked.kind == "number" else ""
-            raise FlowError(f"{role} {text!r}", f"is a {self._checked.kind}, where a {wanted[0]} is needed{hint}")
-
-    def values(self, block: PhysicalWindow, skip: NDArray[np.bool_] | None) -> Values:  # noqa: ARG002
-        try:
-            return self._checked.evaluate(block)
-        except TupleFault as fault:
-            cause = f"{_tuple_text(block, fault.row)}: {fault.reason}"
-            raise FunctionError(self._vertex, self.name, cause) from None
-
-
-class _OverColumns(_Evaluator):
-    def __init__(self, function: StreamFunction, params: Mapping[str, Any], vertex: str) -> None:
-        self.name, self._function, self._params, self._vertex = function.name, function, params, vertex
-
-    def values(self, block: PhysicalWindow, skip: NDArray[np.bool_] | None) -> Values:  # noqa: ARG002
-        try:
-            made = self._function.code(block, **self._params)
-        except Exception as error:
-            raise self._failure(block, error) from error
-        present = None
-        if isinstance(made, np.ma.MaskedArray):
-            mask = np.ma.getmaskarray(made)
-            made, present = made.data, ~mask
-        array = np.asarray(made)
-        if array.shape != (len(block),):
-            cause = f"returned values of shape {array.shape} for {len(block)} tuples"
-            raise FunctionError(self._vertex, self.name, cause)
-        return array, present
-
-    def _failure(self, block: PhysicalWindow, error: Exception) -> FunctionError:
-        """The error, with the first tuple that alone makes the function raise, if there is one: halves are tried."""
-        start, stop, cause = 0, len(block), error
-        while stop - start > 1:
-            middle = (start + stop) // 2
-            half = self._raised(block[start:middle])
-            if half is not None:
-                stop, cause = middle, half
-                continue
-            half = self._raised(block[middle:stop])
-            if half is None:
-                break
-            start, cause = middle, half
-        if stop - start == 1:
-            where = _tuple_text(block, start)
-        else:
-            where = f"tuples {block.ordinals[start]}…{block.ordinals[stop - 1]}"
-        return FunctionError(self._vertex, self.name, f"{where}: {type(cause).__name__}: {cause}")
-
-    def _raised(self, block: PhysicalWindow) -> Exception | None:
-        try:
-            self._function.code(block, **self._params)
-        except Exception as error:
-            return error
-        return None
-
-
-class _PerTuple(_Evaluator):
-    slow = True
-
-    def __init__(self, function: StreamFunction, params: Mapping[str, Any], vertex: str) -> None:
-        self.name, self._function, self._params, self._vertex = function.name, function, params, vertex
-
-    def values(self, block: PhysicalWindow, skip: NDArray[np.bool_] | None) -> Values:
-        made = np.empty(len(block), object)
-        for row in range(len(block)):
-            if skip is not None and skip[row]:
-                continue
-            try:
-                made[row] = self._function.code(block[row], **self._params)
-            except Exception as error:
-                cause = f"{_tuple_text(block, row)}: {type(error).__name__}: {error}"
-                raise FunctionError(self._vertex, self.name, cause) from error
-        return made, None
-
-
-def _takes_w(function: StreamFunction) -> bool:
-    return any(parameter.name == "w" for parameter in function.parameters)
 
 
 def _without_missing(values: NDArray[Any], present: NDArray[np.bool_] | None) -> Values:
@@ -353,7 +187,3 @@ def _is_whole(value: Any) -> bool:
     if isinstance(value, float | np.floating):
         return bool(np.isfinite(value)) and float(value).is_integer()
     return isinstance(value, int | np.integer | np.bool_)
-
-
-def _tuple_text(block: PhysicalWindow, row: int) -> str:
-    return f"tuple {block.ordinals[row]} {block[row]!r:.300}"

@@ -136,7 +136,8 @@ class PhysicalWindow:
     @property
     def nbytes(self) -> int:
         """Bytes of all columns."""
-        return sum(column.nbytes for column in self.columns.values())
+        each = self.type.window_bytes
+        return sum(column.nbytes for column in self.columns.values()) if each is None else each * len(self)
 
     def select(self, rows: slice | Array) -> PhysicalWindow:
         """Some of the windows, with their ordinals, without mark and halo: a view for slices, else a copy.

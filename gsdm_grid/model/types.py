@@ -11,6 +11,7 @@ compare exactly, which joins and window borders need. `seconds` converts.
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -177,6 +178,14 @@ class StreamType:
         from gsdm_grid.model.physical import construct
 
         return construct(self, values, named)
+
+    @cached_property
+    def window_bytes(self) -> int | None:
+        """Bytes of each window of the type; None where they differ from window to window."""
+        kinds = self.attributes.values()
+        if any(kind.varies for kind in kinds):
+            return None
+        return sum(kind.numpy.itemsize * math.prod(kind.shape or ()) for kind in kinds)
 
     def is_under(self, other: StreamType) -> bool:
         """Whether this is ``other`` or one of its subtypes."""

@@ -37,11 +37,18 @@ class Observed:
     processing_s: float
     communication_s: float
     """With what the system spent around it."""
+    members: int = 1
+    """Query processors that share the site."""
 
     @property
     def cost_s(self) -> float:
         """All of it."""
         return self.processing_s + self.communication_s
+
+    @property
+    def member_cost_s(self) -> float:
+        """What one of the query processors on the site spends; of other sites, the site."""
+        return self.cost_s / self.members
 
 
 def fit(observed: Sequence[Observed]) -> Coefficients:

@@ -60,31 +60,37 @@ def samples(plan: Plan, statistics: Statistics) -> list[SplitSample]:
     for site in splitters:
         if site.id in below or site.id not in statistics:
             continue
-        counted = statistics[site.id]["operators"][_entry("splitter", site).id]
-        if counted["tuples"]:
-            routed = tuple(count - counted["broadcast"] for count in counted["per_output"])
-            found.append(SplitSample(counted["tuples"], counted["omitted"], counted["broadcast"], routed))
+        for entry in _entries("splitter", site):
+            counted = statistics[site.id]["operators"][entry.id]
+            if counted["tuples"]:
+                routed = tuple(count - counted["broadcast"] for count in counted["per_output"])
+                found.append(SplitSample(counted["tuples"], counted["omitted"], counted["broadcast"], routed))
     return found
 
 
 def _observed(kind: Kind, site: PlanSite, told: Mapping[str, Any]) -> Observed:
-    entry = _entry(kind, site)
-    counted = told["operators"][entry.id]
-    emitted = counted["windows_out"]
+    entries = _entries(kind, site)
+    counted = [told["operators"][entry.id] for entry in entries]
+    emitted = sum(one["windows_out"] for one in counted)
+    streams = {name for entry in entries for name in entry.inputs}
     return Observed(
         kind,
-        tuples=counted["windows_in"],
-        placed=emitted + counted.get("omitted", 0),
+        tuples=sum(one["windows_in"] for one in counted),
+        placed=emitted + sum(one.get("omitted", 0) for one in counted),
         emitted=emitted,
-        windows=sum(told["streams"][name]["blocks"] for name in entry.inputs if name in told["streams"]),
-        outputs=len(set(entry.carries)) or len(entry.outputs),
-        inputs=len(entry.inputs),
+        windows=sum(told["streams"][name]["blocks"] for name in streams if name in told["streams"]),
+        outputs=len(set(entries[0].carries)) or len(entries[0].outputs),
+        inputs=len(entries[0].inputs),
         processing_s=told["processing_s"],
         communication_s=told["communication_s"] + told["system_s"],
+        members=len(entries),
     )
 
 
-def _entry(kind: Kind, site: PlanSite) -> PlanOperator:
-    """The operator that makes a site what it is; of a query processor the one that reads the split streams."""
+def _entries(kind: Kind, site: PlanSite) -> list[PlanOperator]:
+    """The operators that make a site what it is; query processors that share one are those that read from outside."""
     wanted = {"router": ROUTE, "splitter": SPLIT}.get(kind)
-    return next(one for one in site.operators if wanted is None or one.function["name"] == wanted)
+    if wanted is not None:
+        return [operator for operator in site.operators if operator.function["name"] == wanted]
+    inside = {name for operator in site.operators for name in operator.outputs}
+    return [operator for operator in site.operators if not inside & set(operator.inputs)]

@@ -32,6 +32,7 @@ FLOWS = {
     "fsplit": (pipe(fsplit(W, RFN, BFN), mapstream("identity", {}, W)), (0, 1, W)),
     "exptree": (pipe(exptree(W, RFN, BFN), mapstream("identity", {}, W)), (0, 3, W)),
     "parasplit": (parasplit(3, W, RFN, BFN), (1, 3, W)),
+    "shared": (parasplit(3, W, RFN, BFN, sites=2), (1, 3, 2)),
     "merged": (pipe(parasplit(2, W, RFN, BFN), mergestream(W)), (1, 2, W)),
 }
 
@@ -52,10 +53,8 @@ def test_routers_splitters_and_query_processors_are_told_apart(threads_grid, nam
         assert sum(one.tuples for one in by_kind["splitter"]) == lots
         assert sum(one.placed for one in by_kind["splitter"]) == delivered + omitted
         assert all(one.outputs == W for one in by_kind["splitter"])
-    assert sum(one.windows for one in by_kind["router"]) == (
-        0 if name in ("fsplit", "exptree") else 5
-    )  # a source begins with a few
-    assert all(one.inputs == {"parasplit": 3, "merged": 2}.get(name, 1) for one in by_kind["processor"])
+    assert sum(one.windows for one in by_kind["router"]) == (0 if name in ("fsplit", "exptree") else 5)
+    assert all(one.inputs == {"parasplit": 3, "shared": 3, "merged": 2}.get(name, 1) for one in by_kind["processor"])
     assert all(one.cost_s > 0 for one in told.values())
     seen = joined(samples(plan, statistics))
     assert (seen.tuples, seen.omitted, seen.broadcast) == (lots, omitted, broadcast)
