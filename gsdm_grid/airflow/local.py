@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -184,6 +185,8 @@ class LocalAirflow:
 @contextmanager
 def started(settings: LocalSettings) -> Iterator[LocalAirflow]:
     """Start an Airflow in its home; it is stopped at the end. Refuses if the home or the port is in use."""
+    if find_spec("airflow") is None:
+        raise GsdmError("Airflow is not installed here: pip install 'gsdm-grid[airflow]'")
     settings.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _alone_in(settings.home):
         _check_free(settings.host, settings.port)

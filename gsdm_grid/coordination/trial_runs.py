@@ -1,8 +1,9 @@
 """Running one plan over one stream segment and measuring it: what trials, the optimizer and its benchmarks share.
 
 A trial warms up first: the first windows pay for imports, caches and page faults that a long run does not notice. Then
-it reads ``count`` windows as fast as they go, and what the sites spent on them is its result. If latency is wanted, the
-plan is run once more at half of the rate that it reached, with windows that carry the times at which they were due.
+it reads ``count`` windows as fast as they go, in a few parts, and what the sites spent on them is its result. If
+latency is wanted, the plan is run once more at half of the rate that it reached, with windows that carry the times at
+which they were due.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.planning import Demands, PlacementPolicy, placement_policy
-from gsdm_grid.planning.trial import TrialResult, measured
+from gsdm_grid.planning.trial import PARTS, TrialResult, measured, quietest
 
 TIMEOUT_S = 600.0
 WARM_SHARE, WARM_WINDOWS = 4, 32
@@ -83,13 +84,27 @@ def _query(grid: Grid, trial: TrialRun, inputs: Sequence[RegisteredStream], sink
 def _measured(query: ContinuousQuery, warm: int, count: int, timeout_s: float) -> TrialResult:
     """What ``count`` windows cost after ``warm`` ones; a stream that is too short for both is measured as a whole."""
     query.run(count=warm).wait(timeout_s)
-    warm_s, before = query.run_seconds or 0.0, query.refresh()
-    query.activate(count=count)
-    query.wait(timeout_s)
-    seconds, after = query.run_seconds or 0.0, query.refresh()
-    assert query.plan is not None
-    result = measured(query.plan, after, seconds, before)
-    return result if result.windows >= count else measured(query.plan, after, warm_s + seconds)
+    all_s, before = query.run_seconds or 0.0, query.refresh()
+    parts: list[TrialResult] = []
+    for size in _parts(count):
+        query.activate(count=size)
+        query.wait(timeout_s)
+        seconds, after = query.run_seconds or 0.0, query.refresh()
+        assert query.plan is not None
+        parts.append(measured(query.plan, after, seconds, before))
+        all_s, before = all_s + seconds, after
+    if sum(part.windows for part in parts) < count and query.plan is not None:
+        return measured(query.plan, before, all_s)
+    return quietest(parts)
+
+
+def _parts(count: int) -> list[int]:
+    """Windows of each part of a trial.
+
+    >>> _parts(10), _parts(2)
+    ([3, 3, 4], [2])
+    """
+    return [count] if count < PARTS else [*[count // PARTS] * (PARTS - 1), count - count // PARTS * (PARTS - 1)]
 
 
 def _p99_ms(grid: Grid, trial: TrialRun, full: TrialResult, timeout_s: float) -> float | None:

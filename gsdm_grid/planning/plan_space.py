@@ -7,10 +7,11 @@ pipe each stage by itself, and all stages fused. Within the limits that were giv
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import NoReturn
 
 from gsdm_grid.errors import FlowError, PlanError
 from gsdm_grid.flow import DataFlow
@@ -24,8 +25,8 @@ from gsdm_grid.planning.candidates import (
     tree_obstacle,
 )
 
-MOST_PLANS = 5000
-"""Plans that are enumerated at most; spaces of long pipes are larger, and are not searched exhaustively."""
+MOST_PLANS = 400
+"""Plans of a space that is listed; those of long pipes are larger, and are only searched from plan to plan."""
 
 
 def hosts_of_flow(flow: DataFlow) -> Mapping[str, int]:
@@ -66,14 +67,48 @@ class PlanSpace:
     inputs: int = 1
     hosts_of: Callable[[DataFlow], Mapping[str, int]] = hosts_of_flow
 
+    @cached_property
+    def size(self) -> int:
+        """How many plans there are, those with obstacles included; sizes of physical windows are not counted."""
+        return math.prod(len(choices) for choices in self._choices) + len(self._fused)
+
+    @property
+    def listed(self) -> bool:
+        """Whether the space is small enough to be listed."""
+        return self.size <= MOST_PLANS
+
     def plans(self) -> list[Candidate]:
-        """All plans, with the first size of physical windows; a `PlanError` says why there is none."""
+        """All plans, with the first size of physical windows; a `PlanError` says why there is none, or too many."""
+        if not self.listed:
+            raise PlanError(
+                f"the plan space of {self._names} has {self.size:,} plans, too many to try them all (at most "
+                f"{MOST_PLANS}): limit degrees, strategies or shapes"
+            )
         kept, left_out = self._divided
         if not kept:
-            reasons = "; ".join(f"{key}: {why}" for key, why in itertools.islice(left_out.items(), 8))
-            names = ", ".join(stage.function.name for stage in self.work)
-            raise PlanError(f"the plan space of {names} is empty ({reasons or 'no strategy is allowed'})")
+            self._refuse_empty(left_out)
         return kept
+
+    def beginnings(self) -> list[Candidate]:
+        """Where a search begins: the central plan, and each strategy with its least degree; a pipe also fused."""
+        plain = tuple(choices[0] for choices in self._choices if choices)
+        begun = [Candidate(plain, block_bytes=self._size)] if len(plain) == len(self.work) else []
+        if len(self.work) == 1:
+            begun = [Candidate((how,), block_bytes=self._size) for how in _least(self._choices[0])]
+        fused = [Candidate((how,), True, self._size) for how in _least(self._fused)]
+        obstacles = {plan: self.obstacle(plan) for plan in (*begun, *fused)}
+        found = [plan for plan, why in obstacles.items() if why is None]
+        if not found:
+            self._refuse_empty({plan.key: why or "" for plan, why in obstacles.items()})
+        return found
+
+    def holds(self, plan: Candidate) -> bool:
+        """Whether a plan is in the space."""
+        choices = [self._fused] if plan.fused else self._choices
+        return (
+            all(how in allowed for how, allowed in zip(plan.stages, choices, strict=True))
+            and self.obstacle(plan) is None
+        )
 
     def sized(self, plan: Candidate) -> list[Candidate]:
         """The same plan with the other sizes of physical windows."""
@@ -81,7 +116,7 @@ class PlanSpace:
 
     def left_out(self) -> Mapping[str, str]:
         """Plans that are not in the space although the functions allow them, by key, with the reason."""
-        return self._divided[1]
+        return self._divided[1] if self.listed else {}
 
     def flow(self, plan: Candidate) -> DataFlow:
         """The data flow of a plan."""
@@ -118,11 +153,19 @@ class PlanSpace:
                     made.append(Parallel(strategy.name, degree, tree=True, run=run))
         return made
 
+    def _refuse_empty(self, reasons: Mapping[str, str]) -> NoReturn:
+        told = "; ".join(f"{key}: {why}" for key, why in itertools.islice(reasons.items(), 8))
+        raise PlanError(f"the plan space of {self._names} is empty ({told or 'no strategy is allowed'})")
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(stage.function.name for stage in self.work)
+
     @cached_property
     def _divided(self) -> tuple[list[Candidate], dict[str, str]]:
         kept: list[Candidate] = []
         left_out: dict[str, str] = {}
-        for plan in itertools.islice(self._all(), MOST_PLANS):
+        for plan in self._all():
             why = self.obstacle(plan)
             if why is None:
                 kept.append(plan)
@@ -131,16 +174,39 @@ class PlanSpace:
         return kept, left_out
 
     def _all(self) -> Iterator[Candidate]:
-        size = self.limits.block_bytes[0]
-        central_too = self.limits.strategies is None or "central" in self.limits.strategies
-        single: list[Parallel | None] = [None] if central_too else []
-        choices: Sequence[list[Any]] = [[*single, *self._variants_of(k)] for k in range(len(self.work))]
-        for stages in itertools.product(*choices):
-            yield Candidate(tuple(stages), block_bytes=size)
-        if len(self.work) > 1:
-            for how in (*single, *(self.variants(self.work) if self.inputs == 1 else ())):
-                yield Candidate((how,), fused=True, block_bytes=size)
+        for stages in itertools.product(*self._choices):
+            yield Candidate(tuple(stages), block_bytes=self._size)
+        for how in self._fused:
+            yield Candidate((how,), fused=True, block_bytes=self._size)
 
-    def _variants_of(self, stage: int) -> list[Parallel]:
-        """A function of several streams has no partitioning: it stays central."""
-        return self.variants((self.work[stage],)) if stage > 0 or self.inputs == 1 else []
+    @property
+    def _size(self) -> int | None:
+        return self.limits.block_bytes[0]
+
+    @property
+    def _single(self) -> list[Parallel | None]:
+        """The central plan, unless only strategies were asked for."""
+        return [None] if self.limits.strategies is None or "central" in self.limits.strategies else []
+
+    @cached_property
+    def _choices(self) -> list[list[Parallel | None]]:
+        """Ways to run each stage by itself. A function of several streams has no partitioning: it stays central."""
+        return [
+            [*self._single, *(self.variants((stage,)) if number > 0 or self.inputs == 1 else ())]
+            for number, stage in enumerate(self.work)
+        ]
+
+    @cached_property
+    def _fused(self) -> list[Parallel | None]:
+        """Ways to run all stages of a pipe together."""
+        if len(self.work) == 1 or self.inputs > 1:
+            return []
+        return [*self._single, *self.variants(self.work)]
+
+
+def _least(choices: Sequence[Parallel | None]) -> list[Parallel | None]:
+    """The central plan and the least degree of each strategy, flat if it can be."""
+    made: dict[tuple[str, int] | None, Parallel | None] = {}
+    for how in choices:  # rising degrees, flat before tree
+        made.setdefault(None if how is None else (how.strategy, how.run), how)
+    return list(made.values())

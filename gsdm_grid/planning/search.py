@@ -11,7 +11,7 @@ where partition or combine is, and leaves out what the cost model says cannot wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -20,14 +20,16 @@ from gsdm_grid.planning.candidates import Candidate, Parallel, sites_of_stages
 from gsdm_grid.planning.choice import Choice, Failure, Outcome, Tried, Verification, choose, verified
 from gsdm_grid.planning.criteria import Criteria
 from gsdm_grid.planning.plan_space import PlanSpace
-from gsdm_grid.planning.prediction import balanced_degree, grown_cost_s, tree_cost_s
-from gsdm_grid.planning.trial import TrialResult
+from gsdm_grid.planning.prediction import SPREAD, balanced_degree, grown_cost_s, tree_cost_s
+from gsdm_grid.planning.trial import PARTS, TrialResult
 
 Method = Literal["heuristic", "exhaustive"]
 METHODS: tuple[Method, ...] = ("heuristic", "exhaustive")
 MOST_ROUNDS = 6
 GROWTHS = MOST_ROUNDS - 3
 """Rounds that raise degrees: the first one is before them, halving and the final one come after them."""
+NEARLY = 0.75
+"""Sites that spend at least this share of what the busiest one does are relieved as well."""
 CONTENDER = 1.3
 """A plan whose score is worse than the best one's by more than this ratio is not run longer."""
 
@@ -84,7 +86,8 @@ class Search:
         self.criteria = criteria
         self.options = options
         self.rounds: list[list[TrialRequest]] = []
-        self._plans = space.plans()
+        self._plans = space.plans() if space.listed or options.method == "exhaustive" else []
+        self._beginnings = space.beginnings()
         self._outcomes: dict[str, Outcome] = {}
         self._verifications: list[TrialRequest] = []
         self._expanded: set[Candidate] = set()
@@ -157,8 +160,11 @@ class Search:
         return list(made.values())
 
     def skipped(self) -> dict[str, str]:
-        """Plans that were not tried, by key, with the reason."""
+        """Plans that were not tried, by key, with the reason; of a large space only those that were thought of."""
         tried = {request.plan.key for request in self._requests()}
+        if not self.space.listed:
+            others = self.space.size - len(tried) - len(self._skipped)
+            return {**self._skipped, f"{others:,} others": "not reached from the plans that were tried"}
         made = {plan.key: self._why_not(plan) for plan in self._plans if plan.key not in tried}
         return {**made, **self.space.left_out()}
 
@@ -169,29 +175,13 @@ class Search:
             everything = [sized for plan in self._plans for sized in (plan, *self.space.sized(plan))]
             return [] if self.rounds else [self._request(plan, self.options.count) for plan in everything]
         if not self.rounds:
-            return [self._request(plan, self.options.short_count) for plan in self._beginnings()]
+            return [self._request(plan, self.options.short_count) for plan in self._beginnings]
         if len(self.rounds) <= GROWTHS and (grown := self._grown()):
             return grown
         for step in self._steps:
             if found := step():
                 return found
         return []
-
-    def _beginnings(self) -> list[Candidate]:
-        """The central plan and each strategy with the least degree; a pipe also begins fused, both ways."""
-        if len(self.space.work) == 1:
-            return [plan for plan in self._plans if self._is_least(plan)] or self._plans[:1]
-        plain = [plan for plan in self._plans if not plan.fused and plan.stages == (None,) * len(plan.stages)]
-        fused = [plan for plan in self._plans if plan.fused and self._is_least(plan)]
-        return [*plain, *fused] or self._plans[:1]
-
-    def _is_least(self, plan: Candidate) -> bool:
-        how = plan.stages[0]
-        if how is None:
-            return True
-        alike = [p.stages[0] for p in self._plans if p.fused == plan.fused and p.stages[0] is not None]
-        least = min(one.degree for one in alike if (one.strategy, one.run) == (how.strategy, how.run))
-        return how.degree == least and (not how.tree or replace(how, tree=False) not in alike)
 
     def _grown(self) -> list[TrialRequest]:
         """Larger plans next to those that were tried in the last round."""
@@ -214,20 +204,25 @@ class Search:
             self._stop(plan, None, f"{busiest.site if busiest else 'nothing'} is the busiest, a relay of the stream")
             return []
         how, stage = plan.stages[number], stages[number]
-        if busiest.role == "compute":
-            return [
-                (_with(plan, number, wanted), grown_cost_s(result, stage, how.degree if how else 1, wanted.degree))
-                for wanted in self._larger(plan, number, balanced_degree(result, stage, how.degree if how else 1))
+        found = []
+        if self._is_busy(result, stage, ("compute",)):
+            degree = how.degree if how else 1
+            found += [
+                (_with(plan, number, wanted), grown_cost_s(result, stage, degree, wanted.degree))
+                for wanted in self._larger(plan, number, balanced_degree(result, stage, degree))
             ]
-        if how is None or how.tree:
-            self._stop(plan, how, f"{busiest.site} is the busiest")
-            return []
-        tree = replace(how, tree=True)
-        if _with(plan, number, tree) not in self._plans:
-            self._stop(plan, how, f"{busiest.site} is the busiest at degree {how.degree}, and there is no tree for it")
-            return []
-        self._stop(plan, how, f"{busiest.site} is the busiest at degree {how.degree}")
-        return [(_with(plan, number, tree), tree_cost_s(result, stage, tree, self._flat_results(plan, number)))]
+        if how is not None and not how.tree and self._is_busy(result, stage, SPREAD):
+            tree = replace(how, tree=True)
+            predicted_s = tree_cost_s(result, stage, tree, self._flat_results(plan, number))
+            found += [(_with(plan, number, tree), predicted_s)]
+        if busiest.role != "compute":
+            self._stop(plan, how, f"{busiest.site} is the busiest{f' at degree {how.degree}' if how else ''}")
+        return found
+
+    def _is_busy(self, result: TrialResult, stage: Collection[str], roles: Collection[str]) -> bool:
+        """Whether a site of these roles is the busiest, or nearly: which one it is may be chance."""
+        own = (site.utilization_s for site in result.sites if site.site in stage and site.role in roles)
+        return max(own, default=0.0) >= NEARLY * result.cost_s
 
     def _larger(self, plan: Candidate, number: int, balance: float) -> list[Parallel]:
         """Ways to parallelize a stage further: the next degree, or one further on if there are too many in between."""
@@ -273,7 +268,7 @@ class Search:
         return made
 
     def _worth_trying(self, plan: Candidate, predicted_s: float) -> bool:
-        if plan not in self._plans or any(request.plan == plan for request in self._requests()):
+        if any(request.plan == plan for request in self._requests()) or not self.space.holds(plan):
             return False
         if not set(self.criteria.weights) <= {"cost_s", "throughput"}:
             return True  # the model knows nothing else
@@ -319,7 +314,7 @@ class Search:
 
     def _request(self, plan: Candidate, count: int, predicted_s: float | None = None) -> TrialRequest:
         """Sites that get several windows in turn must all get equally many, or the trial says nothing of the plan."""
-        turn = max((how.degree * how.run for how in plan.stages if how is not None and how.run > 1), default=1)
+        turn = max((how.degree * how.run * PARTS for how in plan.stages if how is not None and how.run > 1), default=1)
         return TrialRequest(f"{plan.key}-w{count}", plan, -(-count // turn) * turn, len(self.rounds), predicted_s)
 
     def _verified(self) -> Verification | None:

@@ -7,11 +7,15 @@ the plan would reach there is derived from it; on a machine with fewer cores it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from gsdm_grid.planning.plan import Plan
+
+PARTS = 3
+"""A trial is measured in so many equal parts. The cheapest one stands for all: what else a machine does adds CPU time
+to some of them (caches are shared), and takes it from none."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,23 @@ class TrialResult:
             "busiest": busiest.site if busiest else None,
             "sites": [{**asdict(site), "utilization_s": site.utilization_s} for site in self.sites],
         }
+
+
+def quietest(parts: Sequence[TrialResult]) -> TrialResult:
+    """One result for all parts of a trial: what each site would have spent had all been as the cheapest part."""
+    best = min(parts, key=lambda part: part.figures()["cost_s"])
+    windows, size = sum(part.windows for part in parts), sum(part.bytes for part in parts)
+    scale = windows / max(best.windows, 1)
+    sites = tuple(
+        replace(
+            site,
+            processing_s=site.processing_s * scale,
+            communication_s=site.communication_s * scale,
+            system_s=site.system_s * scale,
+        )
+        for site in best.sites
+    )
+    return TrialResult(windows, size, sum(part.seconds for part in parts), sites)
 
 
 def measured(

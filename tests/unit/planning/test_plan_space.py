@@ -92,3 +92,15 @@ def test_a_function_of_your_own_can_be_distributed():
         return s
 
     assert keys(PlanSpace((Stage.of(mine),), Limits(most=2))) == ["central", "window_distribute-2"]
+
+
+def test_a_space_that_is_too_large_is_not_listed_but_has_beginnings():
+    space = PlanSpace(tuple(Stage.of("fft3") for _ in range(3)), Limits(most=8, runs=(1, 4)))
+    assert space.size > 1000
+    assert not space.listed
+    with pytest.raises(PlanError, match="too many to try them all"):
+        space.plans()
+    begun = [plan.key for plan in space.beginnings()]
+    assert begun[:2] == ["central+central+central", "fused-central"]
+    assert "fused-window_distribute-2-run4" in begun
+    assert all(space.holds(plan) for plan in space.beginnings())

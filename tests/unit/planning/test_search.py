@@ -53,10 +53,10 @@ def test_a_cheap_function_stays_central(paper_grid):
 
 def test_degrees_grow_while_the_compute_sites_are_the_busiest(paper_grid):
     search = search_of(Limits(most=8, strategies=("window_split", "central"), shapes=("flat",)))
-    finish(search, paper_grid(search.space, compute=0.4, combine=(0.05, 0.02)))
+    finish(search, paper_grid(search.space, compute=0.4, combine=(0.05, 0.03)))
     tried = {tried.plan.key for tried in search.tried()}
-    assert "window_split-4" in tried  # at degree 2 compute takes 0.2, combine 0.09
-    assert "window_split-8" not in tried  # at degree 4 combine takes 0.13, compute 0.1
+    assert "window_split-4" in tried  # at degree 2 compute takes 0.2, combine 0.11
+    assert "window_split-8" not in tried  # at degree 4 combine takes 0.17, compute 0.1
     assert search.skipped()["window_split-8"].startswith("not reached: combine.0 is the busiest at degree 4")
 
 
@@ -118,7 +118,7 @@ def test_windows_in_turn_come_out_even(paper_grid):
     search = search_of(Limits(most=2, runs=(1, 30)))
     counts = {one.plan.key: one.count for one in search.ask()}
     assert counts["window_distribute-2"] == 100
-    assert counts["window_distribute-2-run30"] == 120
+    assert counts["window_distribute-2-run30"] == 180  # three parts of 30 for each of two sites
 
 
 def test_a_large_pool_is_reached_in_few_rounds(paper_grid):
