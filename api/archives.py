@@ -1,5 +1,7 @@
 """What an upload of function code holds: one Python module, or a zip archive of a pure Python package. Pure.
 
+A package may bring a ``requirements.txt``: see `api.requirements`.
+
 Whatever comes, the answer is files or a problem; nothing is written here, and no name leads out of a folder.
 """
 
@@ -15,9 +17,13 @@ import zlib
 from collections.abc import Iterator
 
 from api.errors import Problem
+from api.requirements import FILE as REQUIREMENTS
 
 Files = dict[str, bytes]
-"""Sources by path, relative to the package's folder and with ``/``; ``__init__.py`` is always there."""
+"""Sources by path, relative to the package's folder and with ``/``; ``__init__.py`` is always there.
+
+So is ``requirements.txt``, if the upload had one at its top or beside ``__init__.py``.
+"""
 
 PYTHON = "text/x-python"
 ZIP = "application/zip"
@@ -37,7 +43,8 @@ def unpack(media_type: str, content: bytes) -> Files:
     """The sources of an upload, checked."""
     files = _unzip(content) if media_type == ZIP else {"__init__.py": content}
     for path, source in files.items():
-        _check_source(path, source)
+        if path != REQUIREMENTS:
+            _check_source(path, source)
     return files
 
 
@@ -82,7 +89,7 @@ def _kept(entries: list[zipfile.ZipInfo]) -> Iterator[tuple[zipfile.ZipInfo, str
 
 
 def _checked_path(entry: zipfile.ZipInfo) -> str | None:
-    """The path of a Python source; None for what may be there and is not needed; else a problem."""
+    """The path of a Python source or of requirements; None for what may be there and is not needed; else a problem."""
     path = entry.orig_filename
     shown = f"{path[:120]!a}"
     parts = path.rstrip("/").split("/")
@@ -98,6 +105,8 @@ def _checked_path(entry: zipfile.ZipInfo) -> str | None:
     folders, file = parts[:-1], parts[-1]
     if file.lower().endswith(_NATIVE):
         raise _wrong(f"{shown} is compiled code: only Python sources are taken")
+    if file == REQUIREMENTS and len(folders) < 2:
+        return path
     if file.lower().endswith(_TEXTS) or file.upper() in ("LICENSE", "README", "NOTICE"):
         return None
     if not file.endswith(".py"):
@@ -108,14 +117,20 @@ def _checked_path(entry: zipfile.ZipInfo) -> str | None:
 
 
 def _without_top_folder(files: Files) -> Files:
-    if "__init__.py" in files:
-        return files
-    top = {path.partition("/")[0] for path in files if "/" in path}
-    if len(top) == 1 and all("/" in path for path in files):
-        folder = top.pop()
-        if f"{folder}/__init__.py" in files:
-            return {path.removeprefix(f"{folder}/"): source for path, source in files.items()}
-    raise _wrong("the archive must hold __init__.py at its top, or one folder that is a package")
+    """The package's files, wherever in the archive it is; requirements may lie in it, or beside it."""
+    sources = {path for path in files if not path.endswith(REQUIREMENTS)}
+    top = {path.partition("/")[0] for path in sources}
+    folder = next(iter(top)) if len(top) == 1 else ""
+    if "__init__.py" in sources:
+        folder = ""
+    elif f"{folder}/__init__.py" not in sources:
+        raise _wrong("the archive must hold __init__.py at its top, or one folder that is a package")
+    prefix = f"{folder}/" if folder else ""
+    declared = [path for path in dict.fromkeys((REQUIREMENTS, f"{prefix}{REQUIREMENTS}")) if path in files]
+    if len(declared) > 1:
+        raise _wrong(f"the archive has two {REQUIREMENTS}, at its top and in {folder!r}: one is taken")
+    made = {path.removeprefix(prefix): files[path] for path in files if path in sources}
+    return made | ({REQUIREMENTS: files[declared[0]]} if declared else {})
 
 
 def _check_source(path: str, source: bytes) -> None:

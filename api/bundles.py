@@ -3,7 +3,7 @@
 A bundle is stored, then imported here as ``gsdm_bundles.NAME_vVERSION``; its ``@sqf`` functions are registered as
 ``NAME.function`` (the latest version) and ``NAME@VERSION.function``. Their code travels by value inside a plan (see
 `gsdm_grid.functions.registry`): it reaches all hosts, and a compiled query keeps the version it was compiled with.
-What a bundle may hold is checked in `api.archives`.
+What a bundle may hold is checked in `api.archives`; what it requires is installed by `api.packages`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from api.archives import Files, unpack
+from api import requirements
+from api.archives import PYTHON, Files, unpack
 from api.errors import Problem
+from api.packages import Installed, Packages
 from api.store import Store, bundles
 from api.stream_types import forget_type, registered_user, types_apart
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.functions import FunctionRegistry, StreamFunction, functions, reference
+from gsdm_grid.functions import packages as known_packages
 
 _log = logging.getLogger("gsdm.bundles")
 ROOT = "gsdm_bundles"
@@ -44,30 +47,54 @@ Uses = Callable[[str], str | None]
 class Bundles:
     """The bundles of a store, unpacked in a folder. One per process and store. Thread-safe; all methods block."""
 
-    def __init__(self, store: Store, folder: Path, uses: Uses, registry: FunctionRegistry = functions) -> None:
+    def __init__(
+        self, store: Store, folder: Path, uses: Uses, packages: Packages, registry: FunctionRegistry = functions
+    ) -> None:
         self._store = store
         self._folder = folder
         self._uses = uses
+        self._packages = packages
         self._registry = registry
         self._failed: dict[tuple[str, int], str] = {}
         self._types: dict[str, set[str]] = {}
         self._lock = threading.Lock()
 
     def upload(self, name: str, media_type: str, content: bytes, token_id: str) -> tuple[dict[str, Any], bool]:
-        """Store code as the next version of a bundle, and register its functions.
+        """Store code as the next version of a bundle, install what it requires, and register its functions.
 
         Gives the version, and whether it is new: the content of the latest version is not stored again.
         """
         _check_name(name)
         digest = hashlib.sha256(f"{media_type}\n".encode() + content).hexdigest()
+        latest = self._latest(name)
+        if latest is not None and self._is(latest, digest):
+            return self._shown(latest), False
+        files = unpack(media_type, content)
+        declared = _declared(media_type, files)
+        installed = self._packages.install(declared) if declared else None  # takes its time: others go on meanwhile
+        try:
+            return self._store_version(name, media_type, content, digest, token_id, files, installed)
+        finally:
+            if installed is not None and installed.digest is not None:
+                self._packages.release(installed.digest)
+                self._discard(installed.digest)
+
+    def _store_version(
+        self,
+        name: str,
+        media_type: str,
+        content: bytes,
+        digest: str,
+        token_id: str,
+        files: Files,
+        installed: Installed | None,
+    ) -> tuple[dict[str, Any], bool]:
         with self._lock:
-            latest = self._store.row(
-                sa.select(bundles).where(bundles.c.name == name).order_by(bundles.c.version.desc())
-            )
-            if latest is not None and latest["digest"] == digest and (name, latest["version"]) not in self._failed:
+            latest = self._latest(name)
+            if latest is not None and self._is(latest, digest):
                 return self._shown(latest), False
             version = latest["version"] + 1 if latest is not None else 1
-            found = self._stage(name, version, unpack(media_type, content))
+            found = self._stage(name, version, files, installed)
             row = {
                 "name": name,
                 "version": version,
@@ -77,6 +104,7 @@ class Bundles:
                 "digest": digest,
                 "token_id": token_id,
                 "created_s": time.time(),
+                "packages": installed.to_json() if installed is not None else None,
             }
             try:
                 with self._store.begin() as connection:
@@ -84,7 +112,7 @@ class Bundles:
             except BaseException:
                 self._unstage(name, version)
                 raise
-            self._register(name, version, found)
+            self._register(name, version, found, installed)
         _log.info("bundle uploaded", extra={"bundle": name, "version": version, "functions": sorted(found)})
         return self._shown(row), True
 
@@ -93,14 +121,17 @@ class Bundles:
         with self._lock:
             for row in self._store.rows(sa.select(bundles).order_by(bundles.c.name, bundles.c.version)):
                 name, version = row["name"], row["version"]
+                installed = Installed.from_json(row["packages"]) if row["packages"] else None
                 try:
-                    found = self._stage(name, version, unpack(row["media_type"], row["content"]))
+                    if installed is not None:
+                        self._packages.restore(installed)
+                    found = self._stage(name, version, unpack(row["media_type"], row["content"]), installed)
                 except Problem as problem:
                     self._failed[name, version] = problem.detail
                     told = {"bundle": name, "version": version, "reason": problem.detail}
                     _log.error("bundle cannot be loaded", extra=told)
                 else:
-                    self._register(name, version, found)
+                    self._register(name, version, found, installed)
 
     def list(self) -> list[dict[str, Any]]:
         """The latest version of each bundle, by name."""
@@ -136,8 +167,24 @@ class Bundles:
             for row in rows:
                 self._failed.pop((name, row["version"]), None)
                 self._unstage(name, row["version"])
+        for digest in {row["packages"]["digest"] for row in rows if row["packages"]} - {None}:
+            self._discard(digest)
 
     # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _latest(self, name: str) -> dict[str, Any] | None:
+        return self._store.row(_columns().where(bundles.c.name == name).order_by(bundles.c.version.desc()))
+
+    def _is(self, row: Mapping[str, Any], digest: str) -> bool:
+        """Whether a version has this content, and works."""
+        return row["digest"] == digest and (row["name"], row["version"]) not in self._failed
+
+    def _discard(self, digest: str) -> None:
+        """Remove packages, unless a stored version needs them."""
+        with self._lock:
+            stored = self._store.rows(sa.select(bundles.c.packages))
+            if not any(row["packages"] and row["packages"]["digest"] == digest for row in stored):
+                self._packages.remove(digest)
 
     def _newest_first(self) -> dict[str, Mapping[str, Any]]:
         rows = self._store.rows(_columns().order_by(bundles.c.name, bundles.c.version))
@@ -152,10 +199,12 @@ class Bundles:
             "media_type": row["media_type"],
             "digest": row["digest"],
             "created": row["created_s"],
+            "requirements": row["packages"]["requirements"] if row["packages"] else [],
+            "packages": row["packages"]["distributions"] if row["packages"] else [],
             "error": self._failed.get((name, version)),
         }
 
-    def _stage(self, name: str, version: int, files: Files) -> dict[str, StreamFunction]:
+    def _stage(self, name: str, version: int, files: Files, installed: Installed | None) -> dict[str, StreamFunction]:
         """Write a version's files, import them, and give its functions. Leaves nothing behind if that fails."""
         self._unstage(name, version)
         folder = self._folder / _module(name, version)
@@ -164,7 +213,8 @@ class Bundles:
                 target = folder / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(source)
-            with types_apart(self._types.get(name, set())) as types:
+            digest = installed.digest if installed is not None else None
+            with known_packages.importing(digest), types_apart(self._types.get(name, set())) as types:
                 found = _functions(_import(f"{ROOT}.{folder.name}", folder))
             self._types[name] = types
             return found
@@ -178,17 +228,29 @@ class Bundles:
             del sys.modules[loaded]
         shutil.rmtree(self._folder / _module(name, version), ignore_errors=True)
 
-    def _register(self, name: str, version: int, found: Mapping[str, StreamFunction]) -> None:
+    def _register(
+        self, name: str, version: int, found: Mapping[str, StreamFunction], installed: Installed | None
+    ) -> None:
         row = {"name": name, "version": version}
         for function, made in found.items():
-            for full in _full_names(row, function):
-                named = replace(made, name=full, metadata={**made.metadata, "bundle": name, "version": version})
-                self._registry.add(named)
+            newest, pinned = _full_names(row, function)
+            origin = {"bundle": name, "version": version, "pinned": pinned}
+            if installed is not None and installed.digest is not None:
+                origin["packages"] = installed.digest
+            for full in (newest, pinned):
+                self._registry.add(replace(made, name=full, metadata={**made.metadata, **origin}))
 
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise Problem("invalid-request", "a bundle's name is a letter and up to 47 letters, digits or '_'")
+
+
+def _declared(media_type: str, files: Files) -> list[str]:
+    """What an upload requires."""
+    if media_type == PYTHON:
+        return requirements.in_module(files["__init__.py"])
+    return requirements.in_file(files[requirements.FILE]) if requirements.FILE in files else []
 
 
 def _columns() -> sa.Select[Any]:

@@ -7,6 +7,7 @@ the last kept window (see `gsdm_grid.planning.recovery`).
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -32,10 +33,12 @@ from api.trials import Trials
 from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.coordination import ContinuousQuery, Grid, lifecycle
 from gsdm_grid.coordination.specification import KEPT, QuerySpecification, Stop, parse, parse_stop, with_degree
-from gsdm_grid.errors import FlowError, InvalidTransition, ResourceError
+from gsdm_grid.errors import FlowError, GsdmError, InvalidTransition, NodeLost, ResourceError, UnknownName
 from gsdm_grid.flow import DataFlow
-from gsdm_grid.planning import Plan, compile_query, placement_policy, resumption
+from gsdm_grid.functions import functions
+from gsdm_grid.planning import Demands, Plan, check_sites, compile_query, pinned_names, placement_policy, resumption
 from resource_manager.policy import AutoscalePolicy
+from resource_manager.pools import named_pools
 
 _log = logging.getLogger("gsdm.coordinator")
 DESIRED = {
@@ -48,6 +51,7 @@ DESIRED = {
     "drop": "dropped",
 }
 """The state that is wanted after a step."""
+COMEBACK_S = 600.0
 
 
 class Coordinator:
@@ -65,6 +69,7 @@ class Coordinator:
         self._specifications: dict[str, QuerySpecification] = {}
         self._logs: dict[tuple[str, str], ResultLog] = {}
         self._ran: dict[str, bool] = {}
+        self._comebacks: dict[str, list[float]] = {}
         self._activating: dict[str, str] = {}  # the operation that last activated each query
         self._lock = threading.RLock()
         self._closing = False
@@ -75,7 +80,13 @@ class Coordinator:
 
     def start(self) -> None:
         """Begin: bring back what should run, and carry out what was promised."""
-        self._grid = Grid(self.settings.placement, self.settings.grid, on_change=self._on_change)
+        self._grid = Grid(
+            self.settings.placement,
+            self.settings.grid,
+            on_change=self._on_change,
+            on_waiting=self._on_waiting,
+            named=named_pools(self.settings.grid),
+        )
         self._recorder.start()
         self.operations.forget_old()
         promised = self.operations.unfinished()
@@ -347,6 +358,9 @@ class Coordinator:
         elif operation["params"].get("mode") == "immediate":
             if query.state != "compiled":
                 query.uninstall()
+            if reason := operation["params"].get("reason"):
+                self._settle()
+                self._update(name, _event(name, "compiled", reason))
         else:
             query.deactivate()
             query.wait()
@@ -357,7 +371,8 @@ class Coordinator:
         """Another degree of parallelism; gives how long the stream stood still."""
         degree = params["degree"]
         given = with_degree(row["specification"], degree)
-        specification = self._checked(given, "admin")  # who may submit it was checked when it was submitted
+        with functions.pinned(pinned_names(query.plan) if query.plan is not None else {}):
+            specification = self._checked(given, "admin")  # who may submit it was checked when it was submitted
         was = query.state
         stall_s = 0.0
         if was in ("active", "stopping"):
@@ -486,6 +501,7 @@ class Coordinator:
                 wanted.schedule,
                 wanted.flush_s,
                 wanted.placement,
+                wanted.demands,
                 wanted.share,
             )
             if row["plan"]:
@@ -528,6 +544,9 @@ class Coordinator:
         )
         if row is None:
             return
+        if isinstance(error, NodeLost) and row["desired"] in ("installed", "active") and self._may_come_back(name):
+            self._come_back(name, values, error)
+            return
         if ran and not self._ran[name]:
             values["run"] = {**(row["run"] or {}), "positions": query.positions(), "running": False}
             others = [one for one in self.operations.unfinished(name) if one["id"] != self._activating.get(name)]
@@ -536,6 +555,36 @@ class Coordinator:
         changed = _event(name, state, str(error) if error else None) if state != row["state"] else None
         self._update(name, changed, **values)
         _log.info("state changed", extra={"query": name, "state": state, "reason": str(error) if error else None})
+
+    def _may_come_back(self, name: str) -> bool:
+        """Whether a query that lost a working node is brought back; not over and over. Counts the attempt."""
+        now_s = time.monotonic()
+        recent = [then_s for then_s in self._comebacks.get(name, []) if now_s - then_s < COMEBACK_S]
+        self._comebacks[name] = [*recent, now_s]
+        return not self._closing and len(recent) < self.settings.grid.restarts
+
+    def _come_back(self, name: str, values: Mapping[str, Any], error: Exception) -> None:
+        """What a query ran on is gone: it begins again after its last kept window, as after a crash of ours."""
+        with self._store.begin() as connection:
+            connection.execute(queries.update().where(queries.c.name == name).values(**values))
+            connection.execute(_event(name, values["state"], f"{error}; it is brought back"))
+            operation = self.operations.record(connection, name, "recover")
+        _log.warning("query is brought back", extra={"query": name, "reason": str(error)})
+        self.operations.enqueue({**operation, "resumed": True})
+
+    def _on_waiting(self, query: ContinuousQuery) -> None:
+        """A query waits for hosts: one that has run and stopped gives its hosts up. Called now and then."""
+        for name, other in list(self.grid.queries.items()):
+            if other is query or other.state != "installed" or self._pending(name):
+                continue
+            row = self._store.row(sa.select(queries.c.run, queries.c.desired).where(queries.c.name == name))
+            if row is None or row["desired"] != "installed" or not row["run"] or row["run"].get("running"):
+                continue  # installed, and about to be activated
+            reason = f"its hosts were given to {query.id!r}, which waited for them"
+            with contextlib.suppress(Problem, GsdmError):
+                self.act(name, "deactivate", {"mode": "immediate", "reason": reason})
+                _log.info("hosts given up", extra={"query": name, "reason": reason})
+                return
 
     def _settle(self) -> None:
         """Wait until all state changes so far are stored."""
@@ -570,7 +619,17 @@ class Coordinator:
         policy = placement_policy(specification.placement or self.settings.placement)
         outputs = [_kept(stream, lambda _: None).spec() for stream in specification.outputs]
         inputs = [stream.spec() for stream in specification.inputs]
-        return compile_query(specification.name, specification.flow, inputs, outputs, policy, specification.share)
+        demands, share = specification.demands, specification.share
+        plan = compile_query(specification.name, specification.flow, inputs, outputs, policy, share, demands)
+        check_sites(specification.demands, plan)
+        self._check_pools(specification.demands)
+        return plan
+
+    def _check_pools(self, demands: Demands) -> None:
+        known = self.settings.grid.pools
+        for name in (demands.pool, *(needs.pool for needs in demands.sites.values())):
+            if name is not None and name not in known:
+                raise UnknownName("resource pool", name, known)
 
     def _specification(self, row: Mapping[str, Any]) -> QuerySpecification:
         with self._lock:
@@ -593,6 +652,7 @@ class Coordinator:
 
     def _view(self, row: Mapping[str, Any]) -> dict[str, Any]:
         here = f"/v1/queries/{row['name']}"
+        query = self._grid.queries.get(row["name"]) if self._grid is not None else None
         return {
             "name": row["name"],
             "specification": row["specification"],
@@ -600,6 +660,7 @@ class Coordinator:
             "state": row["state"],
             "since": row["since_s"],
             "error": row["error"],
+            "waiting": query.waiting if query is not None else None,
             "created": row["created_s"],
             "version": row["version"],
             "allowed": _allowed(row["state"]),

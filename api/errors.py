@@ -39,6 +39,7 @@ STATUS: dict[str, tuple[int, str]] = {
     "invalid-specification": (422, "The specification is wrong"),
     "invalid-request": (422, "The request is wrong"),
     "function-failed": (422, "User code raised, or returned what it did not promise"),
+    "unmet-requirement": (422, "A package that the code requires cannot be had"),
     "too-many": (429, "A limit is reached"),
     "internal": (500, "Our bug"),
     "no-resources": (503, "The grid cannot serve this now"),

@@ -38,6 +38,7 @@ class QueryDocument(BaseModel):
     state: QueryState
     since: float = Field(description="When the state was reached, in seconds since 1970.")
     error: Problem | None = Field(description="Why it failed.")
+    waiting: str | None = Field(description="Why it waits for hosts.")
     created: float
     version: int
     allowed: list[str] = Field(description="Actions that the state allows.")
@@ -142,6 +143,19 @@ _STREAM = {
         "shared": {"type": "boolean", "description": "Of an input: read once for all queries that run."},
     },
 }
+_AMOUNT = {"type": "number", "minimum": 0, "maximum": 1e9}
+_NEEDS = {
+    "type": "object",
+    "properties": {
+        "cpus": _AMOUNT,
+        "memory_mb": _AMOUNT,
+        "resources": {"type": "object", "additionalProperties": _AMOUNT},
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "near": {"type": "string"},
+        "pool": {"type": "string"},
+    },
+    "additionalProperties": False,
+}
 SPECIFICATION: dict[str, Any] = {
     "type": "object",
     "required": ["name", "inputs"],
@@ -165,6 +179,16 @@ SPECIFICATION: dict[str, Any] = {
             "additionalProperties": False,
         },
         "share": {"type": "boolean", "description": "Use sites of other such queries that begin in the same way."},
+        "resources": {
+            "type": "object",
+            "description": "What the hosts of its sites must have, and in which pool they are.",
+            "properties": {
+                "pool": {"type": "string"},
+                "deadline_s": {"type": "number", "minimum": 0},
+                "sites": {"type": "object", "additionalProperties": _NEEDS},
+            },
+            "additionalProperties": False,
+        },
     },
     "additionalProperties": False,
 }

@@ -119,6 +119,8 @@ class BundleDocument(BaseModel):
     media_type: str
     digest: str
     created: float
+    requirements: list[str] = Field(description="What its code requires beside the grid's environment.")
+    packages: list[str] = Field(description="What was installed for it, as name==version.")
     error: str | None = Field(None, description="Why it could not be loaded at start.")
 
 

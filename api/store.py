@@ -100,7 +100,9 @@ bundles = sa.Table(
     sa.Column("digest", sa.String(64), nullable=False),
     sa.Column("token_id", sa.String(32), nullable=False),
     sa.Column("created_s", sa.Float, nullable=False),
+    sa.Column("packages", sa.JSON),
 )
+"""``packages``: what its requirements became (see `api.packages`); null if it has none."""
 
 trials = sa.Table(
     "trials",

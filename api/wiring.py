@@ -17,6 +17,7 @@ from api.coordinator import Coordinator
 from api.dependencies import Services
 from api.idempotency import IdempotencyMiddleware
 from api.limits import RequestMiddleware
+from api.packages import Packages
 from api.routes import functions, operations, queries, results, streams, system, tokens, trials, types
 from api.settings import ServiceSettings
 from api.store import Store
@@ -31,7 +32,7 @@ def make_services(settings: ServiceSettings) -> Services:
     settings.home.mkdir(parents=True, exist_ok=True)
     store = Store(settings.database_url)
     coordinator = Coordinator(settings, store)
-    bundle_store = Bundles(store, settings.home / "bundles", coordinator.uses)
+    bundle_store = Bundles(store, settings.home / "bundles", coordinator.uses, Packages(settings.home / "packages"))
     tokens_store = Tokens(store)
     return Services(
         settings, store, tokens_store, bundle_store, coordinator, coordinator.operations, coordinator.trials

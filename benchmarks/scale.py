@@ -1,8 +1,8 @@
 """Elasticity: how long a query takes to be active, cold and warm, and how long its stream stands still when it scales.
 
-Cold: Ray and Spark are not running. Warm: they are, but nothing of the query is. The stalls are of a query under
-load: from the moment at which its sources hold until all its sites are active again, growing from 1 to 4 compute sites,
-and shrinking from 4 to 2.
+Cold: Ray and Spark are not running. Warm: they are, with spare hosts, but nothing of the query is. The stalls are of a
+query under load: from the moment at which its sources hold until all its sites are active again, growing from 1 to 4
+compute sites, and shrinking from 4 to 2.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Any
 from fft import SOURCE
 from reporting import Report, arguments, median
 
-from gsdm_grid import PCC, Grid, register_input_stream, register_result_stream
+from gsdm_grid import PCC, Grid, Settings, register_input_stream, register_result_stream
 
 WINDOW = 2048
 RATE = 500.0
+SPARES = 3
 
 
 def main() -> int:
@@ -26,11 +27,12 @@ def main() -> int:
     rounds = 1 if options.quick else 3
     warm, grow, shrink = [], [], []
     report.row("what", "seconds", "of")
-    with Grid("grid") as grid:
+    with Grid("grid", Settings(spare_hosts=SPARES)) as grid:
         report.progress("cold start")
         cold = _activation(grid)
         for number in range(rounds):
             report.progress(f"round {number + 1} of {rounds}: warm start")
+            _wait_for_spares(grid)
             warm.append(_activation(grid))
             query = _query(grid, 1)
             query.run()
@@ -56,6 +58,13 @@ def main() -> int:
             "shrink_stall_s": median(shrink),
         }
     )
+
+
+def _wait_for_spares(grid: Grid) -> None:
+    """Spare hosts that were taken are replaced when things have settled."""
+    while grid.inventory()["ray"].get("spares", 0) < SPARES:
+        time.sleep(0.1)
+    time.sleep(1.0)
 
 
 def _flow(degree: int) -> Any:

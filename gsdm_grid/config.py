@@ -5,7 +5,11 @@ Nothing here is read at import time; whoever starts the system makes a `Settings
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class Settings:
     """Whether working nodes on one machine exchange windows through shared memory."""
     start_timeout_s: float = 120.0
     """How long working nodes may take to start."""
+    acquire_timeout_s: float = 600.0
+    """How long a query waits for hosts that others have; a query may say otherwise."""
     drop_timeout_s: float = 10.0
     """How long working nodes may take to end by themselves before they are ended by force."""
     restarts: int = 5
@@ -38,3 +44,17 @@ class Settings:
     """Whether a Ray started here serves its dashboard."""
     spark_master: str | None = None
     """Spark master to use; None runs Spark inside this process's JVM (``local[n]``)."""
+    spare_hosts: int = 0
+    """How many Ray actors are kept ready, so that queries start sooner."""
+    pools: Mapping[str, str] = field(default_factory=dict)
+    """Named resource pools: the address of a Ray cluster each."""
+
+
+def cache_folder() -> Path:
+    """Where this account keeps what it can get again, on this machine; a temporary place where it has no home."""
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "gsdm"
+    home = Path(os.path.expanduser("~"))
+    if home.is_dir() and os.access(home, os.W_OK):
+        return home / ".cache" / "gsdm"
+    return Path(tempfile.gettempdir()) / f"gsdm-{os.getuid()}"

@@ -1,6 +1,7 @@
 """Fixtures for all tests: grids to run queries on, and ways to make streams and look at results."""
 
 import signal
+import zipfile
 
 import numpy as np
 import pytest
@@ -56,6 +57,30 @@ def make_grid(pools):
     yield make
     for grid in grids.values():
         grid.close()
+
+
+@pytest.fixture
+def wheels(tmp_path, monkeypatch):
+    """Make wheels of one module each; pip, also of programs that a test starts, then gets packages only from there."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
+
+    def make(name, version, source, requires=(), data=b""):
+        about = f"{name}-{version}.dist-info"
+        needed = "".join(f"Requires-Dist: {one}\n" for one in requires)
+        with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{name}.py", source)
+            wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needed}")
+            wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            if data:
+                wheel.writestr(f"{name}.bin", data)
+            named = [*wheel.namelist(), f"{about}/RECORD"]
+            wheel.writestr(f"{about}/RECORD", "".join(f"{one},,\n" for one in named))
+
+    return make
 
 
 @pytest.fixture(scope="session")

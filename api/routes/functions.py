@@ -33,7 +33,7 @@ BundleName = Annotated[str, Path(pattern=BUNDLE_NAME)]
 UPLOAD: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "description": "One Python module, or a zip archive of a pure Python package.",
+        "description": "One Python module, or a zip archive of a pure Python package, perhaps with requirements.txt.",
         "content": {
             PYTHON: {"schema": {"type": "string"}},
             ZIP: {"schema": {"type": "string", "format": "binary"}},
@@ -87,14 +87,18 @@ def list_bundles(services: WithServices, _token: Viewer, limit: Limit = 100, cur
     openapi_extra=UPLOAD,
     responses={
         **responses(*COMMON, "too-large", "unsupported-media-type"),
-        **responses("function-failed", "invalid-request"),
+        **responses("function-failed", "unmet-requirement", "invalid-request"),
+        **responses("no-resources"),
         200: {"model": BundleDocument, "description": "The latest version has this content already"},
     },
 )
 async def upload_bundle(
     name: BundleName, request: Request, response: Response, services: WithServices, token: Admin
 ) -> BundleDocument:
-    """Upload function code as the next version of a bundle."""
+    """Upload function code as the next version of a bundle.
+
+    What it requires (``requirements.txt`` in the archive, or inline script metadata in a module) is installed first.
+    """
     media_type = media_type_of(request, MEDIA_TYPES)
     content = await request.body()
     made, new = await to_thread.run_sync(services.bundles.upload, name, media_type, content, token.id)

@@ -84,7 +84,10 @@ def list_sites(
 def get_resources(services: WithServices) -> dict[str, Any]:
     """What each kind of host has, and how many sites run on it."""
     used = Counter(site["host"] for site in services.coordinator.sites())
-    return {
+    told = services.coordinator.grid.inventory()
+    pools = told.pop("pools")
+    kinds = {
         kind: {**found, "sites": used[kind] + (used["local"] if kind == "thread" else 0)}
-        for kind, found in services.coordinator.grid.inventory().items()
+        for kind, found in told.items()
     }
+    return {**kinds, "pools": pools}

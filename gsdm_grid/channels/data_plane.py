@@ -258,8 +258,9 @@ def local_address(towards: str | None = None) -> str:
 
 
 def machine_id() -> str:
-    """Tells whether two processes run on the same kernel, so that they can share memory."""
+    """Tells whether two processes can share memory: the same kernel, and not containers with a ``/dev/shm`` each."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        kernel = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{kernel}/{shared_memory.FOLDER.stat().st_dev}/{Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return sockets.gethostname()

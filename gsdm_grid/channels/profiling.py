@@ -23,6 +23,7 @@ import zmq
 from gsdm_grid.channels.channel import ChannelLimits, End
 from gsdm_grid.channels.data_plane import DataPlane
 from gsdm_grid.channels.keys import InstallationKey
+from gsdm_grid.config import cache_folder
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
 
 GAIN = 0.0015
@@ -135,8 +136,7 @@ def hardware() -> str:
 
 def memory_file() -> Path:
     """Where choices are remembered."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "gsdm" / "machine.json"
+    return cache_folder() / "machine.json"
 
 
 def remember(choice: Choice, path: Path | None = None) -> Path:

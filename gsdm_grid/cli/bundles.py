@@ -36,7 +36,8 @@ def upload_bundle(
     """Upload function code, pure Python, as the next version of a bundle. Needs an admin's token.
 
     Every @sqf function in it can then be named in specifications. A folder is packed in memory. Code that is the
-    latest version already stays that version.
+    latest version already stays that version. Packages that it requires (requirements.txt beside its __init__.py, or
+    inline script metadata in a single file) are installed by the coordinator and reach all hosts.
     """
     with connect(server, token) as client:
         made = client.upload_bundle(name, path)
@@ -47,6 +48,8 @@ def upload_bundle(
     typer.echo(f"bundle {made.name}, version {made.version}, has {count} function{'' if count == 1 else 's'}:")
     for function in made.functions:
         typer.echo(f"  {function}")
+    if made.packages:
+        typer.echo(f"installed for it: {', '.join(made.packages)}")
 
 
 @bundles.command("ls")

@@ -207,13 +207,15 @@ def sites(
 
 @app.command(rich_help_panel=OF_COORDINATOR)
 def resources(server: Server = None, token: Token = None, as_json: AsJson = False) -> None:
-    """Show what each kind of host has and uses."""
+    """Show what each kind of host has and uses, and what queries hold of it or wait for."""
     with connect(server, token) as client:
         found = client.resources()
     if as_json:
         print_json(found)
     else:
         console().print(shown.resources_table(found))
+        if (leases := shown.leases_table(found)) is not None:
+            console().print(leases)
 
 
 def _end(client: Client, operation: Operation, timeout_s: float, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -77,6 +78,18 @@ def serve(
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, a PEM file.")] = None,
     ray_address: Annotated[str | None, typer.Option(help="Ray cluster to use; else one is started.")] = None,
     spark_master: Annotated[str | None, typer.Option(help="Spark master to use; else a local one.")] = None,
+    address: Annotated[
+        str, typer.Option(help="Address of this machine that working nodes on others reach it by.")
+    ] = "127.0.0.1",
+    pools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pool", metavar="NAME=ADDRESS", help="Another Ray cluster, which queries can name; may be repeated."
+        ),
+    ] = None,
+    spare_hosts: Annotated[
+        int, typer.Option(min=0, max=64, help="Ray actors kept ready, so that queries start sooner.")
+    ] = 3,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
     as_json: Annotated[bool, typer.Option("--json", help="Nothing to print: the log is JSON anyway.")] = False,  # noqa: ARG001
 ) -> None:
@@ -96,9 +109,30 @@ def serve(
         placement=placement.value,
         result_bytes=result_bytes,
         data_folders=tuple(data_folders or ()),
-        grid=Settings(ray_address=ray_address, spark_master=spark_master),
+        grid=Settings(
+            address=address,
+            ray_address=ray_address,
+            spark_master=spark_master,
+            spare_hosts=spare_hosts,
+            pools=_named(pools or ()),
+        ),
     )
     serve_until_told(settings, log_level.upper())
+
+
+def _named(pools: Sequence[str]) -> dict[str, str]:
+    """Pools by name.
+
+    >>> _named(["antennas=10.0.0.5:6379"])
+    {'antennas': '10.0.0.5:6379'}
+    """
+    made = {}
+    for pool in pools:
+        name, _, address = pool.partition("=")
+        if not name or not address or name in made:
+            raise typer.BadParameter(f"expected NAME=ADDRESS, each name once, got {pool!r}", param_hint="--pool")
+        made[name] = address
+    return made
 
 
 @tokens.command("create")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -70,11 +71,13 @@ def _with_reasons(columns: Sequence[str], rows: Sequence[Sequence[Any]], right: 
 
 def queries_table(found: Iterable[Query], now: datetime) -> Table:
     """Queries with their states."""
-    rows = [
-        (query.name, state(query.state), ago(query.since, now), query.desired, str(query.error or ""))
-        for query in found
-    ]
+    rows = [(query.name, state(query.state), ago(query.since, now), query.desired, _why(query)) for query in found]
     return _with_reasons(("name", "state", "since", "wanted"), rows)
+
+
+def _why(query: Query) -> str:
+    """What went wrong with a query, or what it waits for."""
+    return str(query.error or "") or (f"waits for hosts: {query.waiting}" if query.waiting else "")
 
 
 def title(query: Query, now: datetime) -> Any:
@@ -82,6 +85,7 @@ def title(query: Query, now: datetime) -> Any:
     from rich.text import Text
 
     wanted = f", wanted: {query.desired}" if query.desired != query.state else ""
+    wanted += f"; it waits for hosts: {query.waiting}" if query.waiting else ""
     return Text.assemble((query.name, "bold"), " is ", state(query.state), f", reached {ago(query.since, now)}{wanted}")
 
 
@@ -229,15 +233,39 @@ def costs(result: TrialResult) -> str:
 
 
 def resources_table(kinds: Mapping[str, Mapping[str, Any]]) -> Table:
-    """What each kind of host has and uses."""
+    """What each kind of host has and uses; of named pools too."""
     made = table("host", "started", "where", "used of what it has", "sites", right=("sites",))
-    for kind, told in kinds.items():
+    for kind, told in _by_pool(kinds):
         started = "yes" if told.get("started") else "when needed"
         where = told.get("address") or told.get("master") or "this process"
         if machines := len(told.get("nodes", ())):
             where = f"{where}, {machines} machine{'' if machines == 1 else 's'}"
         made.add_row(kind, started, where, "\n".join(_amounts(told)), str(told.get("sites", 0)))
     return made
+
+
+def _by_pool(kinds: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for kind, told in kinds.items():
+        if kind != "pools":
+            yield kind, told
+    for pool, its_kinds in kinds.get("pools", {}).items():
+        for kind, told in its_kinds.items():
+            yield f"{kind} of {pool}", told
+
+
+def leases_table(kinds: Mapping[str, Mapping[str, Any]]) -> Table | None:
+    """What queries hold of Ray clusters: planned, requested, observed. None if they hold nothing."""
+    rows = []
+    for kind, told in _by_pool(kinds):
+        for lease in told.get("leases", ()):
+            requested = ", ".join(f"{amount:g} {name}" for name, amount in lease["requested"].items())
+            placed = Counter(machine or "nowhere yet" for machine in lease["observed"].values())
+            observed = ", ".join(f"{count} on {machine}" for machine, count in placed.items())
+            planned = f"{len(lease['planned'])} sites"
+            rows.append(
+                (kind, lease["query"], state(lease["state"]), planned, requested, observed, lease["reason"] or "")
+            )
+    return _with_reasons(("host", "query", "lease", "planned", "requested", "observed"), rows) if rows else None
 
 
 def _amounts(told: Mapping[str, Any]) -> Iterator[str]:

@@ -17,6 +17,8 @@ from gsdm_grid.errors import QueryError
 Specification = Mapping[str, Any] | str | Path
 """A query's specification: as a mapping, or the path of a file in YAML or JSON."""
 PAGE = 100
+UPLOAD_S = 360.0
+"""The coordinator answers an upload when what it requires is installed."""
 _PYTHON, _ZIP = "text/x-python", "application/zip"
 
 
@@ -194,7 +196,8 @@ def upload_bundle(name: str, code: Path | str | bytes) -> Call[Bundle]:
     """Upload function code: a Python file, a zip file, a package's folder, or the content of either file."""
     content = code if isinstance(code, bytes) else code_in(Path(code))
     media_type = _ZIP if content.startswith(b"PK\x03\x04") else _PYTHON
-    request = Request("PUT", path("bundles", name), headers={"Content-Type": media_type}, content=content)
+    headers = {"Content-Type": media_type}
+    request = Request("PUT", path("bundles", name), headers=headers, content=content, timeout_s=UPLOAD_S)
     return Call(request, lambda response: Bundle.from_json(response.json()))
 
 

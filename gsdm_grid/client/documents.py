@@ -26,6 +26,8 @@ class Query:
     allowed: tuple[str, ...] = ()
     """Actions that the state allows."""
     error: ApiProblem | None = None
+    waiting: str | None = None
+    """Why it waits for hosts; None when it does not."""
     etag: str | None = None
     """For `Client.replace`: refuse if somebody else changed it meanwhile."""
     document: Document = field(default_factory=dict, repr=False, compare=False)
@@ -43,6 +45,7 @@ class Query:
             specification=document["specification"],
             allowed=tuple(document.get("allowed", ())),
             error=_problem(document.get("error")),
+            waiting=document.get("waiting"),
             etag=etag,
             document=document,
         )
@@ -99,13 +102,17 @@ class Token:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Uploaded function code, in one version. ``error`` says why the coordinator could not load it when it started."""
+    """Uploaded function code, in one version, with the packages that were installed for it.
+
+    ``error`` says why the coordinator could not load it when it started.
+    """
 
     name: str
     version: int
     functions: tuple[str, ...]
     created: datetime | None = None
     error: str | None = None
+    packages: tuple[str, ...] = ()
     document: Document = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
@@ -117,6 +124,7 @@ class Bundle:
             functions=tuple(document["functions"]),
             created=None if document.get("created") is None else _time(document["created"]),
             error=document.get("error"),
+            packages=tuple(document.get("packages") or ()),
             document=document,
         )
 

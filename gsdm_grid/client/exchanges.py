@@ -37,6 +37,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     json: Any = None
     content: bytes | None = None
+    timeout_s: float | None = None
+    """How long the answer may take, where that is longer than usual."""
 
     def arguments(self) -> dict[str, Any]:
         """As arguments of httpx's ``build_request``; parameters that are None are left out."""
@@ -46,6 +48,8 @@ class Request:
             made["json"] = self.json
         if self.content is not None:
             made["content"] = self.content
+        if self.timeout_s is not None:
+            made["timeout"] = self.timeout_s
         return made
 
 

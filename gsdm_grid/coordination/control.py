@@ -22,6 +22,7 @@ import zmq
 from gsdm_grid.channels.keys import InstallationKey
 from gsdm_grid.engine import unpack_error
 from gsdm_grid.engine.runner import Waker
+from gsdm_grid.engine.staging import piece
 from gsdm_grid.errors import NodeLost, ResourceError
 
 PING_S = 2.0
@@ -163,6 +164,9 @@ class ControlServer:
                 return
             event = msgpack.unpackb(data)
             kind = event["event"]
+            if kind == "fetch":
+                self._post(identity, msgpack.packb(piece(event["digest"], event["offset"])))
+                continue
             if kind == "reply":
                 self._answer(event)
                 continue

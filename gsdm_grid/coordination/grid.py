@@ -16,12 +16,12 @@ from gsdm_grid.coordination.control import ControlServer, Event
 from gsdm_grid.coordination.query import ContinuousQuery
 from gsdm_grid.coordination.sharing import SharedParts
 from gsdm_grid.coordination.streams import RegisteredStream, register_result_stream
-from gsdm_grid.errors import NodeLost, QueryError
+from gsdm_grid.errors import NodeLost, QueryError, ResourceError, UnknownName
 from gsdm_grid.flow import DataFlow, central
 from gsdm_grid.functions import StreamFunction
 from gsdm_grid.hosts import HostPool, RayPool, SparkPool, ThreadPool
 from gsdm_grid.ids import IdFactory
-from gsdm_grid.planning import PART, HostKind, placement_policy
+from gsdm_grid.planning import PART, Demands, HostKind, placement_policy
 
 WATCH_S = 0.5
 DEFAULT_BLOCK_BYTES = 2 << 20
@@ -36,7 +36,7 @@ class Grid:
 
     Ray and Spark are started when a query first needs them, and stopped with the grid if it started them.
     Use it as a context manager, or call `close`. ``on_change`` is called whenever a query's state changes, by whichever
-    thread changes it; it must not block.
+    thread changes it; it must not block. ``on_waiting`` is called now and then while a query waits for hosts.
     """
 
     def __init__(
@@ -44,12 +44,15 @@ class Grid:
         placement: str = "grid",
         settings: Settings | None = None,
         pools: Mapping[HostKind, HostPool] | None = None,
+        named: Mapping[str, Mapping[HostKind, HostPool]] | None = None,
         on_change: Callable[[ContinuousQuery], None] | None = None,
+        on_waiting: Callable[[ContinuousQuery], None] | None = None,
     ) -> None:
         self.placement = placement_policy(placement)
         self.settings = settings or Settings()
         self.block_bytes = self.settings.block_bytes or remembered_block_bytes() or DEFAULT_BLOCK_BYTES
         self._on_change = on_change or _nothing
+        self.on_waiting = on_waiting or _nothing
         self.key = InstallationKey()
         self.queries: dict[str, ContinuousQuery] = {}
         self.parts = SharedParts(self)
@@ -57,11 +60,12 @@ class Grid:
         self._pools: dict[HostKind, HostPool] = {
             "thread": threads,
             "local": threads,
-            "ray": RayPool(self.settings.ray_address, self.settings.ray_dashboard),
+            "ray": RayPool(self.settings.ray_address, self.settings.ray_dashboard, self.settings.spare_hosts),
             "spark": SparkPool(self.settings.spark_master),
             **(pools or {}),
         }
         self._shared = set(pools or {})
+        self._named = dict(named or {})
         self._ids = IdFactory()
         self._closed = threading.Event()
         self.control = ControlServer(self.key, self._on_event, self.settings.address)
@@ -78,13 +82,14 @@ class Grid:
         schedule: Mapping[str, Any] | None = None,
         flush_s: float | None = None,
         placement: str | None = None,
+        demands: Demands | None = None,
         share: bool = False,
     ) -> ContinuousQuery:
         """A new query over a data flow (or a single function). Without result streams the result is kept.
 
         ``schedule`` holds an input rate (see `Schedule`); ``flush_s`` is how long windows may wait for others;
-        ``placement`` is another one than the grid's. ``share``: its first sites may be those of other such queries that
-        begin in the same way.
+        ``placement`` is another one than the grid's; ``demands`` is what the hosts of its sites must have. ``share``:
+        its first sites may be those of other such queries that begin in the same way.
         """
         policy = self.placement if placement is None else placement_policy(placement)
         query_id = name or self._ids.new("q")
@@ -103,14 +108,22 @@ class Grid:
             schedule,
             self.settings.flush_s if flush_s is None else flush_s,
             policy,
+            demands,
             share,
         )
         self.queries[query_id] = made
         return made
 
-    def pool(self, host: HostKind) -> HostPool:
-        """The pool of a host kind."""
-        return self._pools[host]
+    def pool(self, host: HostKind, name: str | None = None) -> HostPool:
+        """The pool of a host kind; of the resource pool of this name, if one is given."""
+        if name is None:
+            return self._pools[host]
+        if name not in self._named:
+            raise UnknownName("resource pool", name, self._named)
+        if host not in self._named[name]:
+            kinds = ", ".join(self._named[name])
+            raise ResourceError(f"resource pool {name!r} has no hosts of kind {host!r}; it has: {kinds}")
+        return self._named[name][host]
 
     def warm(self) -> None:
         """Start what working nodes of this placement need, all at once. Returns at once."""
@@ -126,8 +139,12 @@ class Grid:
         return {"machine": found.host, "pid": found.pid}
 
     def inventory(self) -> dict[str, dict[str, Any]]:
-        """What each kind of host has and uses, as far as it has been started."""
-        return {kind: pool.inventory() for kind, pool in self._pools.items() if kind != "local"}
+        """What each kind of host has and uses, as far as it has been started; named pools under ``pools``."""
+        told: dict[str, Any] = {kind: pool.inventory() for kind, pool in self._pools.items() if kind != "local"}
+        told["pools"] = {
+            name: {kind: pool.inventory() for kind, pool in pools.items()} for name, pools in self._named.items()
+        }
+        return told
 
     def on_change(self, query: ContinuousQuery) -> None:
         """A query's state has changed. Called by any thread; does not block."""
@@ -148,6 +165,8 @@ class Grid:
         for kind, pool in self._pools.items():
             if kind not in self._shared:
                 pool.close()
+        for pool in (pool for pools in self._named.values() for pool in pools.values()):
+            pool.close()
         self.control.close()
         self._watcher.join(5)
         atexit.unregister(self.close)

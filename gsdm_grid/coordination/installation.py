@@ -8,13 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gsdm_grid.channels import StreamInterface
 from gsdm_grid.engine import Bootstrap
 from gsdm_grid.errors import NodeLost
-from gsdm_grid.hosts import HostGroup
-from gsdm_grid.planning import HostKind, Plan, PlanSite, PlanStream
+from gsdm_grid.hosts import HostGroup, HostRequest
+from gsdm_grid.planning import Demands, HostKind, Plan, PlanSite, PlanStream, bundles, packages_of
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid
@@ -25,11 +26,15 @@ Command = dict[str, Any]
 class Installation:
     """Everything that one query runs on. Thread-safe; lives as long as its query, and may be filled again."""
 
-    def __init__(self, grid: Grid, query_id: str, flush_s: float) -> None:
+    def __init__(self, grid: Grid, query_id: str, flush_s: float, demands: Demands) -> None:
         self.live: dict[str, StreamInterface] = {}
         """Interfaces of this process by stream name."""
         self.positions: dict[str, int] = {}
         """Where to begin in input streams."""
+        self.demands = demands
+        """What its hosts must have."""
+        self.waiting: str | None = None
+        """Why it waits for hosts; None when it does not."""
         self._grid = grid
         self._query = query_id
         self._flush_s = flush_s
@@ -41,34 +46,62 @@ class Installation:
         """Name of the working node of a site."""
         return f"{self._query}/{site if isinstance(site, str) else site.id}"
 
-    def start(self, sites: Sequence[PlanSite], check: Callable[[], None]) -> None:
-        """Start working nodes for sites and wait until they have registered; ``check`` may raise meanwhile."""
+    def start(self, plan: Plan, sites: Sequence[PlanSite], check: Callable[[], None]) -> None:
+        """Start working nodes for sites of a plan and wait until they have registered; ``check`` may raise meanwhile.
+
+        Hosts are acquired in one order by all queries, so that two never wait for each other.
+        """
         if not sites:
             return
-        settings = self._grid.settings
         with self._lock:
             self._nodes |= {self.node(site) for site in sites}
-
-        def start(host: HostKind) -> None:
-            bootstraps = [
-                Bootstrap(self.node(site), self._grid.control.endpoint, self._grid.key, settings.orphan_s)
-                for site in sites
-                if site.host == host
-            ]
-            group = self._grid.pool(host).start(self._query, bootstraps, self.live)
-            with self._lock:
-                self._groups.append(group)
+        places: dict[tuple[str, HostKind], list[PlanSite]] = {}
+        for site in sites:
+            places.setdefault((self._pool_of(site), site.host), []).append(site)
+        pools = {place: self._grid.pool(place[1], place[0] or None) for place in places}
+        with ThreadPoolExecutor(len(places), thread_name_prefix=f"{self._query}-start") as starters:
+            for pool in pools.values():  # Ray and Spark take seconds each when they are not up yet
+                starters.submit(pool.warm)
+            try:
+                for place in sorted(places):
+                    group = pools[place].start(self._request(plan, places[place], check))
+                    with self._lock:
+                        self._groups.append(group)
+            finally:
+                self.waiting = None
 
         def checked() -> None:
             check()
             for node, reason in self.lost().items():
                 raise NodeLost(node, reason)
 
-        hosts = list(dict.fromkeys(site.host for site in sites))
-        with ThreadPoolExecutor(len(hosts), thread_name_prefix=f"{self._query}-start") as starters:
-            list(starters.map(start, hosts))  # Ray and Spark take seconds each when they are not up yet
         nodes = [self.node(site) for site in sites]
-        self._grid.control.wait_for(nodes, settings.start_timeout_s, checked)
+        self._grid.control.wait_for(nodes, self._grid.settings.start_timeout_s, checked)
+
+    def _pool_of(self, site: PlanSite) -> str:
+        return self.demands.of(site).pool or "" if site.host in ("ray", "spark") else ""
+
+    def _request(self, plan: Plan, sites: Sequence[PlanSite], check: Callable[[], None]) -> HostRequest:
+        settings = self._grid.settings
+
+        def waiting(reason: str) -> None:
+            self.waiting = reason
+            self._grid.on_waiting(self._grid.queries[self._query])
+            check()
+
+        endpoint, key = self._grid.control.endpoint, self._grid.key
+        return HostRequest(
+            self._query,
+            [Bootstrap(self.node(site), endpoint, key, settings.orphan_s, packages_of(site)) for site in sites],
+            self.live,
+            {self.node(site): self.demands.of(site) for site in sites},
+            [
+                replace(bundle, sites=tuple(self.node(site) for site in bundle.sites))
+                for bundle in bundles(plan, sites, self.demands)
+            ],
+            settings.acquire_timeout_s if self.demands.deadline_s is None else self.demands.deadline_s,
+            waiting,
+        )
 
     def install(self, plan: Plan, inherited: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         """Install a plan on its working nodes; ``inherited`` is what operators are to remember."""

@@ -26,9 +26,11 @@ from gsdm_grid.errors import GsdmError, NodeLost, PlanError, QueryError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.model import LogicalWindow, PhysicalWindow
 from gsdm_grid.planning import (
+    Demands,
     PlacementPolicy,
     Plan,
     PlanSite,
+    check_sites,
     compile_query,
     moved,
     recovery_obstacle,
@@ -53,6 +55,7 @@ class ContinuousQuery:
         schedule: Mapping[str, Any] | None = None,
         flush_s: float = 0.002,
         placement: PlacementPolicy | None = None,
+        demands: Demands | None = None,
         share: bool = False,
     ) -> None:
         check_schedule(schedule or {})
@@ -71,7 +74,7 @@ class ContinuousQuery:
         self._schedule = dict(schedule or {})
         self._placement = placement or grid.placement
         self._share = share
-        self._hosts = Installation(grid, query_id, flush_s)
+        self._hosts = Installation(grid, query_id, flush_s, demands or Demands())
         self._readings = Readings(grid, self)
         self._statistics: dict[str, dict[str, Any]] = {}
         self._finished: dict[str, bool] = {}
@@ -98,7 +101,9 @@ class ContinuousQuery:
 
     def _compiled(self, flow: DataFlow) -> Plan:
         inputs, outputs = [s.spec() for s in self.inputs], [s.spec() for s in self.outputs]
-        return compile_query(self.id, flow, inputs, outputs, self._placement, self._share)
+        plan = compile_query(self.id, flow, inputs, outputs, self._placement, self._share, self._hosts.demands)
+        check_sites(self._hosts.demands, plan)
+        return plan
 
     def adopt(self, plan: Plan) -> None:
         """Take a plan that was compiled before, by a coordinator that is gone."""
@@ -123,7 +128,7 @@ class ContinuousQuery:
             self._hosts.live = {s.name: self._registered(s.name).make(s.type) for s in plan.streams if s.live}
         try:
             self._readings.acquire(plan, self._hosts.positions, joining)
-            self._hosts.start(plan.sites, self._raise_if_dropped)
+            self._hosts.start(plan, plan.sites, self._raise_if_dropped)
             self._hosts.install(plan)
             self._raise_if_dropped()
         except BaseException:
@@ -207,7 +212,7 @@ class ContinuousQuery:
             known = {site.id for site in before.sites}
             new = [site for site in after.sites if site.id not in known]
             try:
-                self._hosts.start(new, self._raise_if_dropped)
+                self._hosts.start(after, new, self._raise_if_dropped)
                 began_s = time.monotonic()
                 self._hold(before)
             except GsdmError:
@@ -353,6 +358,16 @@ class ContinuousQuery:
             if name in names
         }
         return {**self._hosts.positions, **told}
+
+    @property
+    def demands(self) -> Demands:
+        """What the hosts of its sites must have."""
+        return self._hosts.demands
+
+    @property
+    def waiting(self) -> str | None:
+        """Why the query waits for hosts; None when it does not."""
+        return self._hosts.waiting or self._grid.parts.waiting(self._readings)
 
     @property
     def running(self) -> bool:

@@ -20,7 +20,7 @@ from gsdm_grid.errors import FlowError, GsdmError, UnknownName
 from gsdm_grid.flow import DataFlow, build, central, parallelize
 from gsdm_grid.functions import functions
 from gsdm_grid.model import StreamType, TypeRegistry, create_stream_type, stream_types
-from gsdm_grid.planning import placement_policy
+from gsdm_grid.planning import Demands, parse_demands, placement_policy
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 MEMBERS = (
@@ -38,6 +38,7 @@ MEMBERS = (
     "flush_s",
     "labels",
     "autoscale",
+    "resources",
     "share",
 )
 KEPT = "log"
@@ -76,6 +77,8 @@ class QuerySpecification:
     labels: Mapping[str, str] = field(default_factory=dict)
     autoscale: tuple[int, int] | None = None
     """Least and most compute sites, if the degree is to follow the load."""
+    demands: Demands = field(default_factory=Demands)
+    """What the hosts of its sites must have."""
     share: bool = False
     """Whether its first sites may be those of other such queries that begin in the same way."""
 
@@ -104,12 +107,12 @@ def parse(document: Any, registered: Registered, cores: int | None = None) -> Qu
     labels = _mapping(given.get("labels") or {}, "labels")
     for key, value in labels.items():
         _text(value, f"labels.{key}")
-    stop, autoscale = parse_stop(given.get("stop")), _autoscale(given)
+    stop, autoscale, demands = parse_stop(given.get("stop")), _autoscale(given), parse_demands(given.get("resources"))
     share = _flag(given.get("share", False), "share")
     if share and autoscale is not None:
         raise FlowError("share", "does not go with autoscale: sites that others use too cannot follow one query's load")
     return QuerySpecification(
-        name, flow, inputs, outputs, kept, stop, placement, schedule, flush_s, dict(labels), autoscale, share
+        name, flow, inputs, outputs, kept, stop, placement, schedule, flush_s, dict(labels), autoscale, demands, share
     )
 
 

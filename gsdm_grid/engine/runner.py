@@ -22,6 +22,7 @@ from gsdm_grid.channels import InterfaceContext, StreamInterface, shared_memory
 from gsdm_grid.channels.data_plane import DataPlane, local_address, machine_id
 from gsdm_grid.channels.keys import InstallationKey
 from gsdm_grid.engine.node import WorkingNode
+from gsdm_grid.engine.staging import stage
 from gsdm_grid.errors import GsdmError, InternalError
 
 REPORT_S = 0.5
@@ -35,6 +36,8 @@ class Bootstrap:
     control: str
     key: InstallationKey
     orphan_s: float = 30.0
+    packages: tuple[str, ...] = ()
+    """Digests of the sets of packages that the node's functions need (see `gsdm_grid.engine.staging`)."""
 
 
 def pack_error(error: BaseException) -> dict[str, Any]:
@@ -93,6 +96,7 @@ class Waker:
 
 def run_node(bootstrap: Bootstrap, live: Mapping[str, StreamInterface] | None = None) -> dict[str, Any]:
     """Run a working node until it is dropped; returns its final statistics."""
+    stage(bootstrap.packages, bootstrap.control, bootstrap.key)
     return Runner(bootstrap, live or {}).run()
 
 

@@ -101,7 +101,15 @@ class DataFlow:
 
     def consumers(self, vertex_id: str) -> list[Vertex]:
         """Vertices that consume the result of this one."""
-        return [vertex for vertex in self.vertices if vertex_id in vertex.producers]
+        return self._consumers.get(vertex_id, [])
+
+    @cached_property
+    def _consumers(self) -> dict[str, list[Vertex]]:
+        found: dict[str, list[Vertex]] = {}
+        for vertex in self.vertices:
+            for producer in dict.fromkeys(vertex.producers):
+                found.setdefault(producer, []).append(vertex)
+        return found
 
     def readers(self, stream: int) -> list[Vertex]:
         """Vertices that read this input stream of the flow."""

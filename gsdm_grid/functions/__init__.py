@@ -4,6 +4,7 @@ What a function is and says about itself is here. How functions are connected is
 they are executed in `gsdm_grid.engine`.
 """
 
+from gsdm_grid.functions.packages import PackageSet, PackageSets, packages
 from gsdm_grid.functions.registry import FunctionRegistry, functions, reference, resolve
 from gsdm_grid.functions.sqf import Parameter, Params, StreamFunction, same_type, sqf
 from gsdm_grid.functions.strategies import (
@@ -20,6 +21,8 @@ __all__ = [
     "WINDOW_SPLIT",
     "FunctionRegistry",
     "NeedMore",
+    "PackageSet",
+    "PackageSets",
     "Parameter",
     "Params",
     "Strategy",
@@ -27,6 +30,7 @@ __all__ = [
     "StreamView",
     "current_window",
     "functions",
+    "packages",
     "reference",
     "resolve",
     "same_type",

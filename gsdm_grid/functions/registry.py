@@ -3,7 +3,8 @@
 A name is looked up among the built-in library and the functions defined in this process, then as a path
 ``package.module:function``, and finally among the entry points ``gsdm.functions`` of installed packages.
 `reference` turns a function into plain JSON that `resolve` turns back in another process: by name or path
-where the code is installed there too, else as pickled code (notebooks, scripts).
+where the code is installed there too, else as pickled code (notebooks, scripts), with the digest of the packages that
+it needs (``metadata["packages"]``; see `gsdm_grid.functions.packages`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,12 @@ from typing import Any
 import cloudpickle
 
 from gsdm_grid.errors import QueryError, UnknownName
+from gsdm_grid.functions.packages import packages
 from gsdm_grid.functions.sqf import StreamFunction
 
 ENTRY_POINTS = "gsdm.functions"
 _apart: ContextVar[tuple[str, list[StreamFunction]] | None] = ContextVar("_apart", default=None)
+_pinned: ContextVar[Mapping[str, str] | None] = ContextVar("_pinned", default=None)
 
 
 class FunctionRegistry:
@@ -68,11 +72,22 @@ class FunctionRegistry:
         finally:
             _apart.reset(token)
 
+    @contextmanager
+    def pinned(self, names: Mapping[str, str]) -> Iterator[None]:
+        """While it lasts, each of these names means the other one: the version that a query was compiled with."""
+        token = _pinned.set(names)
+        try:
+            yield
+        finally:
+            _pinned.reset(token)
+
     def get(self, name: str | StreamFunction) -> StreamFunction:
         """The function of this name, or at this path ``package.module:function``."""
         if isinstance(name, StreamFunction):
             return name
         _load_library()
+        if (pinned := self._functions.get((_pinned.get() or {}).get(name, ""))) is not None:
+            return replace(pinned, name=name)
         if name in self._functions:
             return self._functions[name]
         if ":" in name:
@@ -121,11 +136,15 @@ def reference(function: StreamFunction) -> dict[str, str]:
     if installed and getattr(module, variable, None) is function:
         return {"name": function.name, "path": f"{module_name}:{variable}"}
     by_reference = module is None or installed or module_name == "__main__"
+    needed = function.metadata.get("packages")
     try:
-        code = cloudpickle.dumps(function) if by_reference else _with_module(function, module)
+        with packages.importing(needed):
+            code = cloudpickle.dumps(function) if by_reference else _with_module(function, module)
     except Exception as error:
         raise QueryError(f"function {function.name!r} cannot be sent to other processes: {error}") from error
-    return {"name": function.name, "code": base64.b64encode(code).decode()}
+    made = {"name": function.name, "code": base64.b64encode(code).decode()}
+    more = {"packages": needed, "pinned": function.metadata.get("pinned")}
+    return made | {key: value for key, value in more.items() if value is not None}
 
 
 def _with_module(function: StreamFunction, module: Any) -> bytes:
@@ -146,7 +165,8 @@ def resolve(given: Mapping[str, str]) -> StreamFunction:
     if "code" not in given:
         return functions.get(given["path"] if "path" in given else given["name"])
     try:
-        loaded = cloudpickle.loads(base64.b64decode(given["code"]))
+        with packages.importing(given.get("packages")):
+            loaded = cloudpickle.loads(base64.b64decode(given["code"]))
     except Exception as error:  # unpickling runs code, which may raise anything
         raise QueryError(f"function {given.get('name')!r} cannot be loaded from its code: {error}") from error
     if not isinstance(loaded, StreamFunction):

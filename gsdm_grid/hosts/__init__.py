@@ -3,9 +3,9 @@
 One file per kind: threads of this process, Ray actors, Spark tasks. All run the same loop (`gsdm_grid.engine.runner`).
 """
 
-from gsdm_grid.hosts.base import HostGroup, HostPool
+from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest
 from gsdm_grid.hosts.ray import RayPool
 from gsdm_grid.hosts.spark import SparkPool
 from gsdm_grid.hosts.thread import ThreadPool
 
-__all__ = ["HostGroup", "HostPool", "RayPool", "SparkPool", "ThreadPool"]
+__all__ = ["HostGroup", "HostPool", "HostRequest", "RayPool", "SparkPool", "ThreadPool"]

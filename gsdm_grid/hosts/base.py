@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gsdm_grid.channels import StreamInterface
 from gsdm_grid.engine import Bootstrap
+from gsdm_grid.planning import Bundle, Needs
 
 Live = Mapping[str, StreamInterface]
+ACQUIRE_S = 600.0
+
+
+def _patiently(_reason: str) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class HostRequest:
+    """Working nodes that a query needs, and what their hosts must have. Made by the coordinator for one `start`."""
+
+    query: str
+    bootstraps: Sequence[Bootstrap]
+    live: Live = field(default_factory=dict)
+    needs: Mapping[str, Needs] = field(default_factory=dict)
+    """By node; one logical CPU where nothing is said."""
+    bundles: Sequence[Bundle] = ()
+    """Nodes that belong together; those in none stand alone."""
+    deadline_s: float = ACQUIRE_S
+    """How long to wait for hosts that others have."""
+    waiting: Callable[[str], None] = _patiently
+    """Told now and then why the request still waits; raises when it is to be given up."""
 
 
 class HostGroup(Protocol):
-    """The hosts of one query, of one kind."""
+    """The hosts of one request."""
 
     def lost(self) -> dict[str, str]:
         """Nodes whose host died, with the reason; cheap, called often."""
@@ -30,8 +54,12 @@ class HostGroup(Protocol):
 class HostPool(Protocol):
     """Starts working nodes on one kind of host. Thread-safe; lives as long as the coordinator."""
 
-    def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> HostGroup:
-        """Start one node per bootstrap; returns at once, the nodes register with the coordinator themselves."""
+    def start(self, request: HostRequest) -> HostGroup:
+        """Start one node per bootstrap, on hosts that are waited for until the deadline.
+
+        Returns when the hosts are acquired; the nodes register with the coordinator themselves. What the pool will
+        never have is refused at once, with what was asked and what there is.
+        """
 
     def warm(self) -> None:
         """Start what all its nodes need, so that the first ones start sooner. May take a while; errors come later."""

@@ -1,11 +1,14 @@
-"""Working nodes in Ray actors: routers, splitters, merges. Actors are named after query and site.
+"""Working nodes in Ray actors: routers, splitters, merges. Each is placed in a bundle of its query's lease.
 
-Ray places and starts the processes; stream data never rides on actor calls.
+Actors are named after their site, in a namespace of their query. Ray places and starts the processes; stream data never
+rides on actor calls. A pool may keep *spare* actors, processes that have started and imported everything but do nothing
+yet: a node whose bundle is on the machine of a spare one takes it, and starts in milliseconds instead of seconds.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -14,10 +17,14 @@ from typing import Any
 
 from gsdm_grid.engine import Bootstrap, run_node
 from gsdm_grid.errors import ResourceError
-from gsdm_grid.hosts.base import Live
+from gsdm_grid.hosts.base import HostRequest
+from gsdm_grid.hosts.leases import Lease, RayLeases
 
 NAMESPACE = "gsdm"
 EMBEDDED_CPUS = 64  # logical: actors mostly wait, so more of them than cores may live on one machine
+SETTLE_S = 2.0
+ALIVE_S = 2.0
+CLOSE_S = 5.0
 
 
 class NodeActor:
@@ -27,18 +34,98 @@ class NodeActor:
         """Final statistics of the node."""
         return run_node(bootstrap)
 
-    def pid(self) -> int:
-        """Process id, for tests that kill it."""
+    def where(self) -> tuple[int, str]:
+        """Process id, and id of the Ray node."""
         import os
 
-        return os.getpid()
+        import ray
+
+        return os.getpid(), ray.get_runtime_context().get_node_id()
+
+
+class Spares:
+    """Actors that wait to become working nodes. Thread-safe; filled by a thread of its own."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._ready: list[tuple[Any, str]] = []
+        self._lock = threading.Lock()
+        self._wanted = threading.Event()
+        self._closing = threading.Event()
+        self._numbers = itertools.count()
+        self._filler: threading.Thread | None = None
+
+    def fill(self) -> None:
+        """Begin to keep spare actors, in the background."""
+        if self._count and self._filler is None:
+            self._wanted.set()
+            self._filler = threading.Thread(target=self._fill, name="gsdm-spares", daemon=True)
+            self._filler.start()
+
+    def take(self, machine: str | None) -> Any | None:
+        """A live spare actor on this machine, or None; another one is started for it, when things have settled."""
+        import ray
+
+        while True:
+            with self._lock:
+                found = next((spare for spare in self._ready if spare[1] == machine), None)
+                if found is None:
+                    return None
+                self._ready.remove(found)
+            self._wanted.set()
+            with contextlib.suppress(Exception):  # it died meanwhile: take another
+                ray.get(found[0].where.remote(), timeout=ALIVE_S)
+                return found[0]
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    def close(self) -> None:
+        """Keep none any more."""
+        import ray
+
+        self._closing.set()
+        self._wanted.set()
+        if self._filler is not None:
+            self._filler.join()
+        with self._lock:
+            ready, self._ready = self._ready, []
+        for actor, _ in ready:
+            with contextlib.suppress(Exception):
+                ray.kill(actor)
+
+    def _fill(self) -> None:
+        import ray
+
+        while not self._closing.is_set():
+            self._wanted.wait()
+            self._wanted.clear()
+            self._closing.wait(SETTLE_S)
+            while len(self._ready) < self._count and not self._closing.is_set():
+                name = f"spare-{next(self._numbers)}"
+                actor = _actor({"num_cpus": 0, "name": name, "namespace": NAMESPACE})
+                try:
+                    _, machine = ray.get(actor.where.remote(), timeout=60)
+                except Exception:  # no room for it now: try again when one is taken
+                    ray.kill(actor)
+                    break
+                with self._lock:
+                    self._ready.append((actor, machine))
+
+
+def _actor(options: dict[str, Any]) -> Any:
+    import ray
+
+    return ray.remote(max_concurrency=2, max_restarts=0)(NodeActor).options(**options).remote()
 
 
 class RayGroup:
-    """Actors of one query."""
+    """Actors of one request."""
 
-    def __init__(self, bootstraps: Sequence[Bootstrap], launches: Counter[str]) -> None:
-        self._bootstraps = {bootstrap.node: bootstrap for bootstrap in bootstraps}
+    def __init__(self, request: HostRequest, lease: Lease, spares: Spares, launches: Counter[str]) -> None:
+        self._lease = lease
+        self._spares = spares
+        self._bootstraps = {bootstrap.node: bootstrap for bootstrap in request.bootstraps}
         self._actors: dict[str, Any] = {}
         self._runs: dict[str, Any] = {}
         self._launches = launches
@@ -46,24 +133,25 @@ class RayGroup:
             self._launch(node)
 
     def _launch(self, node: str) -> None:
-        import ray
+        spare = self._spares.take(self._lease.machine(node)) if len(self._spares) and self._lease.plain(node) else None
+        self._actors[node] = actor = spare or _actor({**self._lease.options(node), **self._named(node)})
+        self._runs[node] = actor.run.remote(self._bootstraps[node])
 
-        remote = ray.remote(max_concurrency=2, num_cpus=1, max_restarts=0)(NodeActor)
+    def _named(self, node: str) -> dict[str, str]:
+        query, _, site = node.partition("/")
         self._launches[node] += 1
         launch = self._launches[node]
-        name = node if launch == 1 else f"{node}#{launch}"  # Ray frees the name of a dead actor only after a while
-        self._actors[node] = actor = remote.options(name=name, namespace=NAMESPACE).remote()
-        self._runs[node] = actor.run.remote(self._bootstraps[node])
+        name = site if launch == 1 else f"{site}#{launch}"  # Ray frees the name of a dead actor only after a while
+        return {"name": name, "namespace": f"{NAMESPACE}.{query}"}
 
     def lost(self) -> dict[str, str]:
         """See `HostGroup`."""
         import ray
 
-        done, _ = (
-            ray.wait(list(self._runs.values()), num_returns=len(self._runs), timeout=0) if self._runs else ([], [])
-        )
+        runs = dict(self._runs)
+        done, _ = ray.wait(list(runs.values()), num_returns=len(runs), timeout=0) if runs else ([], [])
         reasons = {}
-        for node, run in self._runs.items():
+        for node, run in runs.items():
             if run in done:
                 try:
                     ray.get(run)
@@ -72,7 +160,7 @@ class RayGroup:
         return reasons
 
     def restart(self, node: str) -> bool:
-        """See `HostGroup`."""
+        """See `HostGroup`: in its bundle, which Ray has moved if its machine is gone."""
         self._launch(node)
         return True
 
@@ -86,6 +174,7 @@ class RayGroup:
         for node in nodes:
             if node in self._actors:
                 ray.kill(self._actors.pop(node))
+        self._lease.release(nodes)
 
     def stop(self, timeout_s: float) -> None:
         """See `HostGroup`."""
@@ -96,18 +185,21 @@ class RayGroup:
             for actor in self._actors.values():
                 ray.kill(actor)
         self._runs, self._actors = {}, {}
+        self._lease.release()
 
 
 class RayPool:
     """Starts nodes as Ray actors; connects to the cluster at ``address``, or starts a local Ray, when first needed.
 
     A local Ray dies with the thread that started it (its processes ask the kernel for that), so a thread of the
-    pool's own starts it and lives until `close`.
+    pool's own starts it and lives until `close`. A process can be connected to one Ray cluster only.
     """
 
-    def __init__(self, address: str | None = None, dashboard: bool = False) -> None:
+    def __init__(self, address: str | None = None, dashboard: bool = False, spares: int = 0) -> None:
+        self.leases = RayLeases()
         self._address = address
         self._dashboard = dashboard
+        self._spares = Spares(spares)
         self._keeper: threading.Thread | None = None
         self._connected: Future[None] = Future()
         self._closing = threading.Event()
@@ -147,46 +239,56 @@ class RayPool:
         self._closing.wait()
         ray.shutdown()
 
-    def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> RayGroup:  # noqa: ARG002
-        """See `HostPool`: what the cluster will never have is refused at once; what is in use is waited for."""
-        import ray
-
+    def start(self, request: HostRequest) -> RayGroup:
+        """See `HostPool`."""
         self.connect()
-        total, free = (found.get("CPU", 0.0) for found in (ray.cluster_resources(), ray.available_resources()))
-        if len(bootstraps) > total:
-            raise ResourceError(
-                f"query {query!r} asks for {len(bootstraps)} Ray actors of one CPU each; "
-                f"the cluster has {total:g} CPUs, of which {free:g} are free"
-            )
-        return RayGroup(bootstraps, self._launches)
+        lease = self.leases.acquire(request)
+        try:
+            return RayGroup(request, lease, self._spares, self._launches)
+        except BaseException:
+            lease.release()
+            raise
 
     def warm(self) -> None:
         """See `HostPool`."""
         with contextlib.suppress(ResourceError):
             self.connect()
+            self._spares.fill()
 
     def inventory(self) -> dict[str, Any]:
         """See `HostPool`."""
         import ray
 
         if not ray.is_initialized():
-            return {"started": False, "address": self._address or "embedded"}
+            return {"started": False, "address": self._address or "embedded", "leases": []}
         return {
             "started": True,
             "address": self._address or "embedded",
             "nodes": [
-                {"id": node["NodeID"][:12], "address": node["NodeManagerAddress"], "resources": node["Resources"]}
+                {
+                    "id": node["NodeID"][:12],
+                    "address": node["NodeManagerAddress"],
+                    "resources": node["Resources"],
+                    "labels": {key: value for key, value in node["Labels"].items() if not key.startswith("ray.io/")},
+                }
                 for node in ray.nodes()
                 if node["Alive"]
             ],
             "total": ray.cluster_resources(),
             "available": ray.available_resources(),
+            "spares": len(self._spares),
+            "leases": self.leases.to_json(),
         }
 
     def close(self) -> None:
         """See `HostPool`: shuts down only what it started."""
-        with self._lock:
+        if not self._lock.acquire(timeout=CLOSE_S):  # it still tries to connect, and cannot be told otherwise
+            return
+        try:
+            self._spares.close()
             if self._keeper is not None:
                 self._closing.set()
                 self._keeper.join()
                 self._keeper = None
+        finally:
+            self._lock.release()

@@ -3,6 +3,9 @@
 A query's compute sites are one Spark job, in a job group named after the query; each of its tasks runs one working node
 until the query is dropped, then returns a row of final statistics. Spark schedules, retries and isolates the tasks; the
 windows themselves do not pass through the JVM.
+
+A task lives as long as its query, so a job whose tasks find no free slot would wait for ever, half started. Where
+executors are acquired as they are needed (`executors`), a job is therefore started only when its slots are there.
 """
 
 from __future__ import annotations
@@ -13,15 +16,21 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from gsdm_grid.engine import Bootstrap, run_node
 from gsdm_grid.errors import ResourceError
-from gsdm_grid.hosts.base import Live
+from gsdm_grid.hosts.base import HostRequest
+from gsdm_grid.hosts.executors import Claim, Executors, registered_executors
 
 EMBEDDED_SLOTS = 64  # logical: tasks mostly wait for windows, so more of them than cores may run
 TASK_FAILURES = 8
+ON_RAY = "ray"
+"""The master of a pool whose executors are acquired."""
 SCHEMA = "site long, node string, statistics string"
+PACKAGES = "GSDM_PACKAGES"
+_environment_lock = threading.Lock()
 
 
 def run_sites(bootstraps: Sequence[Bootstrap], batches: Iterator[Any]) -> Iterator[Any]:
@@ -38,14 +47,16 @@ def run_sites(bootstraps: Sequence[Bootstrap], batches: Iterator[Any]) -> Iterat
 
 
 class SparkGroup:
-    """The job of one query, run from a thread of its own."""
+    """The job of one query, run from a thread of its own. ``claim`` is what it holds of slots that were acquired."""
 
-    def __init__(self, session: Any, query: str, bootstraps: Sequence[Bootstrap]) -> None:
+    def __init__(self, session: Any, query: str, bootstraps: Sequence[Bootstrap], claim: Claim | None = None) -> None:
         from pyspark import InheritableThread
 
         self._session = session
         self._query = query
+        self._claim = claim
         self._nodes = [bootstrap.node for bootstrap in bootstraps]
+        self._released: set[str] = set()
         self._error: str | None = None
         self.rows: list[Any] = []
         self._thread = InheritableThread(target=self._run, args=(list(bootstraps),), session=session)
@@ -53,16 +64,22 @@ class SparkGroup:
         self._thread.start()
 
     def _run(self, bootstraps: list[Bootstrap]) -> None:
-        from functools import partial
-
         count = len(bootstraps)
         try:
             context = self._session.sparkContext
             context.setJobGroup(self._query, f"compute sites of query {self._query}", interruptOnCancel=True)
             numbers = self._session.range(0, count, 1, count)
-            self.rows = numbers.mapInArrow(partial(run_sites, bootstraps), SCHEMA).collect()
+            with _workers_apart(context, bootstraps):
+                tasks = numbers.mapInArrow(partial(run_sites, bootstraps), SCHEMA)
+            self.rows = tasks.collect()
         except Exception as error:
             self._error = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        finally:
+            self._keep(0)
+
+    def _keep(self, slots: int) -> None:
+        if self._claim is not None:
+            self._claim.keep(slots)
 
     def lost(self) -> dict[str, str]:
         """See `HostGroup`: Spark retries single tasks by itself, so only a failed job is a loss."""
@@ -72,8 +89,10 @@ class SparkGroup:
         """See `HostGroup`: a job that failed has used up Spark's retries."""
         return False
 
-    def release(self, nodes: Sequence[str], timeout_s: float) -> None:
+    def release(self, nodes: Sequence[str], timeout_s: float) -> None:  # noqa: ARG002
         """See `HostGroup`: a task ends when its node does."""
+        self._released |= set(nodes) & set(self._nodes)
+        self._keep(len(self._nodes) - len(self._released))
 
     def stop(self, timeout_s: float) -> None:
         """See `HostGroup`."""
@@ -81,14 +100,21 @@ class SparkGroup:
         if self._thread.is_alive():
             self._session.sparkContext.cancelJobGroup(self._query)
             self._thread.join(timeout_s)
+        self._keep(0)
 
 
 class SparkPool:
-    """Starts nodes as Spark tasks; makes its session (``local[n]`` unless a master is given) when first needed."""
+    """Starts nodes as Spark tasks; makes its session (``local[n]`` unless a master is given) when first needed.
 
-    def __init__(self, master: str | None = None, config: dict[str, str] | None = None) -> None:
-        self._master = master
+    With ``executors`` the session is an application of theirs, and has as many as its queries need.
+    """
+
+    def __init__(
+        self, master: str | None = None, config: dict[str, str] | None = None, executors: Executors | None = None
+    ) -> None:
+        self._master = ON_RAY if executors is not None else master
         self._config = config or {}
+        self._executors = executors
         self._session: Any = None
         self._own = False
         self._lock = threading.Lock()
@@ -107,22 +133,48 @@ class SparkPool:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         active = SparkSession.getActiveSession()
-        if active is not None:
+        if active is not None and self._executors is None:
             return active
+        if active is not None:
+            raise ResourceError(
+                f"this process has a Spark application already, at {active.sparkContext.master!r}, "
+                "and Spark allows one in a process: stop it, or run the coordinator in a process of its own"
+            )
         self._own = True
-        builder = SparkSession.builder.appName("gsdm-grid")
-        builder = builder.master(self._master or f"local[{EMBEDDED_SLOTS},{TASK_FAILURES}]")
-        for name, value in {**_defaults(self._master is None), **self._config}.items():
-            builder = builder.config(name, value)
         try:
-            session = builder.getOrCreate()
+            return self._started(SparkSession.builder.appName("gsdm-grid"))
+        except ResourceError:
+            raise
         except Exception as error:
             raise ResourceError(f"Spark could not be started (is Java 17 or newer installed?): {error}") from error
-        session.sparkContext.setLogLevel("OFF")
+
+    def _started(self, builder: Any) -> Any:
+        from pyspark import SparkContext
+
+        settings = {**_defaults(self._master is None), **self._config}
+        if self._executors is not None:
+            self._executors.begin()
+            # The virtual machine before the session: what it is told then is not on its command line, for all to read.
+            SparkContext._ensure_initialized()
+            settings = {**_defaults(False), **self._executors.application(), **self._config}
+        elif self._master == ON_RAY:
+            raise ResourceError(f"Spark master {ON_RAY!r} is for a coordinator that acquires executors: `gsdm serve`")
+        else:
+            settings["spark.master"] = self._master or f"local[{EMBEDDED_SLOTS},{TASK_FAILURES}]"
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        context = session.sparkContext
+        context.setLogLevel("OFF")
+        if self._executors is not None:
+            self._executors.watch(partial(registered_executors, context.uiWebUrl, context.applicationId))
         return session
 
-    def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> SparkGroup:  # noqa: ARG002
+    def start(self, request: HostRequest) -> SparkGroup:
         """See `HostPool`: what Spark will never have is refused at once, unless its master can acquire more."""
+        query, bootstraps = request.query, request.bootstraps
+        if self._executors is not None:
+            return self._start_acquired(self._executors, request)
         session = self.session
         slots = session.sparkContext.defaultParallelism
         if self._master is None and len(bootstraps) > slots:
@@ -130,6 +182,16 @@ class SparkPool:
                 f"query {query!r} asks for {len(bootstraps)} Spark tasks at a time; there are {slots} slots"
             )
         return SparkGroup(session, query, bootstraps)
+
+    def _start_acquired(self, executors: Executors, request: HostRequest) -> SparkGroup:
+        claim = executors.claim(request.query, len(request.bootstraps))  # workers start while the session does
+        try:
+            session = self.session
+            claim.wait(request.deadline_s, request.waiting)
+            return SparkGroup(session, request.query, request.bootstraps, claim)
+        except BaseException:
+            claim.keep(0)
+            raise
 
     def warm(self) -> None:
         """See `HostPool`."""
@@ -142,7 +204,7 @@ class SparkPool:
         if self._session is not None:
             context = self._session.sparkContext
             told |= {"slots": context.defaultParallelism, "ui": context.uiWebUrl, "application": context.applicationId}
-        return told
+        return told | (self._executors.inventory() if self._executors is not None else {})
 
     def close(self) -> None:
         """See `HostPool`: stops only the session that it started."""
@@ -150,6 +212,23 @@ class SparkPool:
             if self._session is not None and self._own:
                 self._session.stop()
             self._session = None
+        if self._executors is not None:
+            self._executors.close()
+
+
+@contextlib.contextmanager
+def _workers_apart(context: Any, bootstraps: Sequence[Bootstrap]) -> Iterator[None]:
+    """Jobs made meanwhile share Spark's Python workers only with jobs that need the same packages.
+
+    Spark uses a worker again for later tasks, of other queries too, if their environment variables are the same.
+    """
+    needed = ",".join(sorted({digest for bootstrap in bootstraps for digest in bootstrap.packages}))
+    with _environment_lock:
+        context.environment |= {PACKAGES: needed} if needed else {}
+        try:
+            yield
+        finally:
+            context.environment.pop(PACKAGES, None)
 
 
 def _defaults(embedded: bool) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gsdm_grid.engine import Bootstrap, run_node
-from gsdm_grid.hosts.base import Live
+from gsdm_grid.hosts.base import HostRequest, Live
 
 
 class ThreadGroup:
@@ -52,9 +52,9 @@ class ThreadGroup:
 class ThreadPool:
     """Starts nodes in threads."""
 
-    def start(self, query: str, bootstraps: Sequence[Bootstrap], live: Live) -> ThreadGroup:  # noqa: ARG002
+    def start(self, request: HostRequest) -> ThreadGroup:
         """See `HostPool`."""
-        return ThreadGroup(bootstraps, live)
+        return ThreadGroup(request.bootstraps, request.live)
 
     def warm(self) -> None:
         """See `HostPool`: nothing to start."""

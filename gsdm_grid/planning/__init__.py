@@ -5,11 +5,13 @@ site. Pure: nothing here starts anything.
 """
 
 from gsdm_grid.planning.compiler import compile_flow
+from gsdm_grid.planning.needs import Bundle, Demands, Needs, bundles, check_sites, parse_demands
 from gsdm_grid.planning.placement import GRID, POLICIES, RAY, SPARK, THREADS, PlacementPolicy, placement_policy
 from gsdm_grid.planning.plan import HostKind, Order, Plan, PlanOperator, PlanSite, PlanStream, StreamSpec
 from gsdm_grid.planning.recovery import Resumption, keeps_ordinals, recovery_obstacle, resumption
 from gsdm_grid.planning.rescaling import moved, rescaling_obstacle
 from gsdm_grid.planning.sharing import PART, TAP, compile_query, flow_of, replayable_inputs
+from gsdm_grid.planning.staging import packages_of, pinned_names
 
 __all__ = [
     "GRID",
@@ -19,7 +21,10 @@ __all__ = [
     "SPARK",
     "TAP",
     "THREADS",
+    "Bundle",
+    "Demands",
     "HostKind",
+    "Needs",
     "Order",
     "PlacementPolicy",
     "Plan",
@@ -28,11 +33,16 @@ __all__ = [
     "PlanStream",
     "Resumption",
     "StreamSpec",
+    "bundles",
+    "check_sites",
     "compile_flow",
     "compile_query",
     "flow_of",
     "keeps_ordinals",
     "moved",
+    "packages_of",
+    "parse_demands",
+    "pinned_names",
     "placement_policy",
     "recovery_obstacle",
     "replayable_inputs",

@@ -21,6 +21,7 @@ from gsdm_grid.flow import DataFlow, Vertex
 from gsdm_grid.model import StreamType
 from gsdm_grid.planning.placement import THREADS, PlacementPolicy, place
 from gsdm_grid.planning.plan import Order, Plan, PlanOperator, PlanSite, PlanStream, StreamSpec
+from gsdm_grid.planning.staging import check_packages
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,9 @@ def compile_flow(
             for v in members
         )
         sites.append(PlanSite(site.id, site.role, placed.hosts[site.id], operators))
-    return Plan(query, tuple(sites), tuple(streams))
+    plan = Plan(query, tuple(sites), tuple(streams))
+    check_packages(plan)
+    return plan
 
 
 def compile_vertices(flow: DataFlow, inputs: Sequence[StreamSpec]) -> dict[str, CompiledVertex]:

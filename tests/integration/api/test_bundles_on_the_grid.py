@@ -1,9 +1,9 @@
-"""Uploaded functions reach Ray actors and Spark tasks that have never seen them, by version."""
+"""Uploaded functions and packages that they require reach Ray actors and Spark tasks new to them, by version."""
 
 import numpy as np
 import pytest
 
-from gsdm_grid.client import Client
+from gsdm_grid.client import ApiProblem, Client
 
 BUNDLE = """
 from gsdm_grid import Radio, current_window, sqf
@@ -46,3 +46,60 @@ def test_a_running_query_keeps_the_version_it_was_compiled_with(own_service):
         assert latest("first") == {1.0}
         sites = {site["host"] for site in client.sites()}
         assert {"ray", "spark"} <= sites
+
+
+WITH_PACKAGES = """
+# /// script
+# dependencies = ["gsdm_test_factor=={version}"]
+# ///
+import gsdm_test_factor
+from gsdm_grid import Radio, current_window, sqf
+
+
+@sqf(Radio, whole=True)
+def level(s):
+    "A constant from a package, and another from one that is imported late."
+    from gsdm_test_offset import OFFSET
+
+    v = current_window(s)
+    return v.replace(x=0 * v.x + gsdm_test_factor.FACTOR + OFFSET)
+"""
+
+
+@pytest.mark.slow
+def test_packages_that_a_bundle_requires_reach_all_hosts_by_version(own_service, wheels, tmp_path, monkeypatch):
+    for factor in (1, 2):
+        requires = [f"gsdm_test_offset=={factor}"]
+        wheels("gsdm_test_factor", str(factor), f"FACTOR = {factor}\n", requires)
+        wheels("gsdm_test_offset", str(factor), f"OFFSET = {factor * 10}\n")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "machine"))  # of the working nodes: it has nothing yet
+    service = own_service("--placement", "grid").start()
+    source = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "rate": 200}}
+    spec = {"inputs": [source], "flow": {"template": "PCC", "args": [2, "RRpart", "mylib.level", {}, "S-Merge"]}}
+    with Client(service.url, service.token) as client:
+
+        def latest(name):
+            block = next(iter(client.result_blocks(name, start="latest")))
+            return set(np.unique(block.x.real).tolist())
+
+        for version, expected in ((1, {11.0}), (2, {22.0})):
+            made = client.upload_bundle("mylib", WITH_PACKAGES.format(version=version).encode())
+            assert made.packages == (f"gsdm-test-factor=={version}", f"gsdm-test-offset=={version}")
+            for placement in ("grid", "ray"):
+                name = f"{placement}{version}"
+                client.submit({"name": name, "placement": placement, **spec})
+                client.run(name, timeout_s=180)
+                assert latest(name) == expected
+        assert [latest(name) for name in ("grid1", "ray1")] == [{11.0}, {11.0}]
+        assert {"ray", "spark"} <= {site["host"] for site in client.sites()}
+        kept = {path.name for path in (tmp_path / "machine" / "gsdm" / "packages").glob("*[!k]")}
+        assert kept == {path.stem for path in (service.home / "packages").glob("*.zip")}
+
+        client.scale("grid1", 3, timeout_s=120)  # new working nodes, compiled anew
+        assert latest("grid1") == {11.0}
+        client.drop("grid1")
+        client.submit({"name": "after", **spec})  # its Spark tasks find Python workers that the dropped query left
+        client.run("after", timeout_s=120)
+        assert latest("after") == {22.0}
+        with pytest.raises(ApiProblem, match="threads of the coordinator cannot have"):
+            client.submit({"name": "threads", "placement": "threads", **spec})

@@ -158,3 +158,24 @@ def test_no_name_leads_out_of_a_folder(names):
         assert not path.startswith("/")
         assert not {"..", ".", ""} & set(path.split("/"))
         assert path.endswith(".py")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [("__init__.py", ""), ("requirements.txt", "roman")],
+        [("pkg/__init__.py", ""), ("pkg/requirements.txt", "roman")],
+        [("pkg/__init__.py", ""), ("requirements.txt", "roman")],
+    ],
+)
+def test_requirements_lie_in_the_package_or_beside_it(files):
+    assert unpack(ZIP, packed(files)) == {"__init__.py": b"", "requirements.txt": b"roman"}
+
+
+def test_requirements_deeper_in_the_package_are_texts_like_others():
+    assert "requirements.txt" not in unpack(ZIP, packed([("__init__.py", ""), ("docs/requirements.txt", "sphinx")]))
+
+
+def test_requirements_in_two_places_are_refused():
+    files = [("pkg/__init__.py", ""), ("pkg/requirements.txt", "a"), ("requirements.txt", "b")]
+    assert "two requirements.txt" in refusal(packed(files))

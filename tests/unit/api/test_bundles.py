@@ -9,6 +9,7 @@ import pytest
 
 from api.bundles import Bundles
 from api.errors import Problem
+from api.packages import Packages
 from api.store import Store
 from gsdm_grid.functions import FunctionRegistry, functions, reference
 from gsdm_grid.model import stream_types
@@ -89,7 +90,7 @@ def users():
 @pytest.fixture
 def made(store, tmp_path, registry, users):
     others = set(sys.modules)
-    bundles = Bundles(store, tmp_path / "bundles", users.get, registry)
+    bundles = Bundles(store, tmp_path / "bundles", users.get, Packages(tmp_path / "packages"), registry)
     yield bundles
     users.clear()
     for bundle in bundles.list():
@@ -112,7 +113,7 @@ def test_functions_are_registered_under_the_bundle_and_its_version(made, registr
     assert (shown["version"], shown["functions"]) == (1, ["b.twice"])
     assert registry.get("b.twice")(3) == registry.get("b@1.twice")(3) == 6
     assert registry.get("b.twice").name == "b.twice"
-    assert dict(registry.get("b.twice").metadata) == {"bundle": "b", "version": 1}
+    assert dict(registry.get("b.twice").metadata) == {"bundle": "b", "version": 1, "pinned": "b@1.twice"}
     assert "twice" not in functions.names()
 
 
@@ -155,7 +156,7 @@ def test_bundles_are_found_again_after_a_restart(made, store, tmp_path):
     made.upload("b", PYTHON, TWICE.format(by=3).encode(), "t")
     made.upload("c", ZIP, zipped(PACKAGE), "t")
     registry = FunctionRegistry()
-    Bundles(store, tmp_path / "elsewhere", lambda name: None, registry).load_all()
+    Bundles(store, tmp_path / "elsewhere", lambda name: None, Packages(tmp_path / "packages"), registry).load_all()
     assert registry.get("b.twice")(1) == 3
     assert registry.get("b@1.twice")(1) == 2
     assert registry.get("c.gain")(2) == 106
@@ -168,7 +169,7 @@ def test_a_bundle_that_does_not_load_any_more_is_shown_and_can_be_uploaded_again
         made.upload("b", PYTHON, source, "t")
     made.upload("c", PYTHON, TWICE.format(by=2).encode(), "t")
     registry = FunctionRegistry()
-    again = Bundles(store, tmp_path / "bundles", lambda name: None, registry)
+    again = Bundles(store, tmp_path / "bundles", lambda name: None, Packages(tmp_path / "packages"), registry)
     again.load_all()
     assert "No module named 'gsdm_test_gone'" in again.get("b")["error"]
     assert not registry.has("b.twice")

@@ -1,0 +1,259 @@
+"""Queries on Ray clusters of several machines (here: several Ray nodes on one), which come, are full, and go."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 256, "rate": 400}}
+FLOW = {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]}
+PERIOD_NS = 256_000
+
+
+def specification(name="q", **members):
+    return {"name": name, "inputs": [RADIO], "flow": FLOW, **members}
+
+
+def timestamps(client, name="q"):
+    params = {"last": 1000, "points": 1, "attributes": "ts"}
+    found = client.get(f"/v1/queries/{name}/results", params=params).json()
+    return [window["values"]["ts"] for window in found["windows"]]
+
+
+def leases(client, name=None):
+    found = client.get("/v1/resources").json()["ray"]["leases"]
+    return [lease for lease in found if name in (None, lease["query"])]
+
+
+def free_cpus(client):
+    return client.get("/v1/resources").json()["ray"]["available"].get("CPU", 0.0)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A Ray cluster whose head hosts nothing, with two machines of four logical CPUs."""
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    for _ in range(2):
+        made.add_node(num_cpus=4, labels={"near": "antenna-3"} if not made.worker_nodes else None)
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture
+def clustered(own_service, cluster):
+    """A coordinator over the cluster."""
+    options = ("--placement", "ray", "--ray-address", cluster.address, "--spare-hosts", "0")
+    return own_service(*options).start()
+
+
+def test_a_request_for_a_thousand_cpus_says_at_once_what_there_is(clustered, wait_for):
+    with clustered.client() as client:
+        wait_for(lambda: client.get("/v1/resources").json()["ray"]["started"], bool)
+        many = {"template": "PCC", "args": [1000, "RRpart", "fft3", {}, "S-Merge"]}
+        client.post("/v1/queries", json=specification(flow=many)).raise_for_status()
+        at_s = time.monotonic()
+        place = client.post("/v1/queries/q/run").headers["Location"]
+        found = wait_for(lambda: client.get(place).json(), lambda one: one["finished"] is not None)
+        print(f"refused after {time.monotonic() - at_s:.2f} s")
+        assert found["status"] == "failed"
+        assert "1002 CPUs in all, and there are 8 CPUs" in found["error"]["detail"]
+        assert "3 machines with 8 CPUs, of which 8 are free" in found["error"]["detail"]
+        client.post("/v1/queries", json=specification("far", resources={"sites": {"partition": {"near": "pluto"}}}))
+        place = client.post("/v1/queries/far/run").headers["Location"]
+        found = wait_for(lambda: client.get(place).json(), lambda one: one["finished"] is not None)
+        assert "no machine has 1 CPUs on a machine labelled near=pluto for far/partition.0" in found["error"]["detail"]
+
+
+def test_of_two_queries_that_want_the_last_hosts_one_waits_with_its_reason_and_runs_when_the_first_stops(
+    clustered, wait_for, done
+):
+    with clustered.client() as client:
+        wide = {"template": "PCC", "args": [4, "RRpart", "fft3", {}, "S-Merge"]}
+        for name in ("first", "second"):
+            client.post("/v1/queries", json=specification(name, flow=wide)).raise_for_status()
+        done(client, client.post("/v1/queries/first/run"))
+        running = client.post("/v1/queries/second/run")
+        waiting = wait_for(lambda: client.get("/v1/queries/second").json(), lambda query: query["waiting"])
+        assert re.search("it needs 6 CPUs.*, free are . CPUs; 'first' holds 6 CPUs", waiting["waiting"])
+        assert [lease["state"] for lease in leases(client, "second")] == ["waiting"]
+        done(client, client.post("/v1/queries/first/deactivate"))
+        done(client, running)
+        assert client.get("/v1/queries/second").json()["waiting"] is None
+        wait_for(lambda: len(timestamps(client, "second")), lambda count: count > 50)
+        first = client.get("/v1/queries/first/events").json()["items"]
+        assert any("given to 'second'" in (event["detail"] or "") for event in first)
+        before = len(timestamps(client, "first"))
+        done(client, client.post("/v1/queries/second/deactivate"))
+        done(client, client.post("/v1/queries/first/run", json={"stop": {"count": 100}}))
+        wait_for(lambda: client.get("/v1/queries/first").json()["state"], lambda state: state == "installed")
+        assert timestamps(client, "first") == [number * PERIOD_NS for number in range(before + 100)]
+        for name in ("first", "second"):
+            done(client, client.delete(f"/v1/queries/{name}"))
+        wait_for(lambda: free_cpus(client), lambda free: free == 8.0)
+        assert leases(client) == []
+
+
+def test_a_waiting_query_gives_up_at_its_deadline_or_when_it_is_removed(clustered, wait_for, done):
+    with clustered.client() as client:
+        wide = {"template": "PCC", "args": [4, "RRpart", "fft3", {}, "S-Merge"]}
+        client.post("/v1/queries", json=specification("first", flow=wide)).raise_for_status()
+        done(client, client.post("/v1/queries/first/run"))
+        client.post("/v1/queries", json=specification("second", flow=wide, resources={"deadline_s": 1}))
+        place = client.post("/v1/queries/second/run").headers["Location"]
+        found = wait_for(lambda: client.get(place).json(), lambda one: one["finished"] is not None)
+        assert "found no hosts within 1 s: it needs 6 CPUs" in found["error"]["detail"]
+        client.post("/v1/queries", json=specification("third", flow=wide))
+        client.post("/v1/queries/third/run")
+        wait_for(lambda: client.get("/v1/queries/third").json(), lambda query: query["waiting"])
+        done(client, client.delete("/v1/queries/third"))
+        wait_for(lambda: leases(client), lambda found: {lease["query"] for lease in found} == {"first"})
+
+
+def test_sites_are_placed_near_what_they_ask_for_and_relays_beside_those_they_serve(clustered, done):
+    with clustered.client() as client:
+        nodes = client.get("/v1/resources").json()["ray"]["nodes"]
+        near = next(node["id"] for node in nodes if node["labels"].get("near") == "antenna-3")
+        wanted = {"sites": {"partition": {"near": "antenna-3"}, "compute": {"cpus": 0.5}}}
+        client.post("/v1/queries", json=specification(resources=wanted)).raise_for_status()
+        done(client, client.post("/v1/queries/q/run"))
+        (lease,) = leases(client)
+        assert lease["observed"]["q/partition.0"] == near
+        assert lease["requested"] == {"CPU": 3.0}
+        assert lease["planned"]["q/compute.0"] == {"cpus": 0.5}
+        assert None not in lease["observed"].values()
+
+
+@pytest.mark.slow
+def test_a_query_whose_machine_is_removed_comes_back_by_itself_and_its_result_is_complete(
+    clustered, cluster, wait_for, done
+):
+    with clustered.client() as client:
+        query = specification(stop={"count": 1000}, resources={"sites": {"partition": {"near": "antenna-3"}}})
+        client.post("/v1/queries", json=query).raise_for_status()
+        done(client, client.post("/v1/queries/q/run"))
+        wait_for(lambda: len(timestamps(client)), lambda count: count > 100)
+        (lease,) = leases(client)
+        gone = next(
+            node for node in cluster.worker_nodes if not node.node_id.startswith(lease["observed"]["q/partition.0"])
+        )
+        hosted = [site for site, machine in lease["observed"].items() if gone.node_id.startswith(machine)]
+        assert hosted
+        cluster.remove_node(gone)
+        at_s, before = time.monotonic(), len(timestamps(client))
+        wait_for(lambda: len(timestamps(client)), lambda count: count > before + 20, 60)
+        print(f"windows again {time.monotonic() - at_s:.1f} s after the machine of {', '.join(hosted)} was removed")
+        over = lambda query: query["state"] == query["desired"] == "installed"  # noqa: E731
+        wait_for(lambda: client.get("/v1/queries/q").json(), over, 60)
+        assert timestamps(client) == [number * PERIOD_NS for number in range(1000)]
+    cluster.add_node(num_cpus=4)
+
+
+AUTOSCALED = {
+    "cluster_name": "gsdm-test",
+    "max_workers": 8,
+    "provider": {
+        "type": "external",
+        "module": "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider",
+        "use_node_id_as_ip": True,
+        "disable_node_updaters": True,
+        "disable_launch_config_check": True,
+        "launch_multiple": True,
+    },
+    "available_node_types": {
+        "ray.head.default": {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0},
+        "small": {"resources": {"CPU": 1}, "node_config": {}, "min_workers": 0, "max_workers": 6},
+    },
+    "head_node_type": "ray.head.default",
+    "upscaling_speed": 1.0,
+    "idle_timeout_minutes": 0.1,
+    "auth": {"ssh_user": "nobody"},
+    "file_mounts": {},
+    "cluster_synced_files": [],
+    "file_mounts_sync_continuously": False,
+    "rsync_exclude": [],
+    "rsync_filter": [],
+    **{
+        f"{kind}_commands": []
+        for kind in (
+            "initialization",
+            "setup",
+            "head_setup",
+            "worker_setup",
+            "head_start_ray",
+            "worker_start_ray",
+        )
+    },
+}
+"""As of Ray's own AutoscalingCluster, which stops every Ray of the machine first, and lacks a file as installed."""
+
+
+@pytest.fixture
+def autoscaled(tmp_path, free_port):
+    """Address of a Ray cluster of one machine without CPUs, whose autoscaler may add six of one each."""
+    from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID
+
+    config = tmp_path / "autoscaling.json"
+    given = {**AUTOSCALED, "provider": {**AUTOSCALED["provider"], "head_node_id": FAKE_HEAD_NODE_ID}}
+    config.write_text(json.dumps(given))
+    ray = Path(sys.executable).with_name("ray")
+    options = ["--head", "--block", "--num-cpus=0", f"--port={free_port}", f"--autoscaling-config={config}"]
+    quiet = ["--include-dashboard=false", "--disable-usage-stats", f"--ray-client-server-port={free_port + 1}"]
+    environment = {
+        **os.environ,
+        "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+        "RAY_FAKE_CLUSTER": "1",
+        "RAY_enable_autoscaler_v2": "1",
+        "RAY_CLOUD_INSTANCE_ID": FAKE_HEAD_NODE_ID,
+        "RAY_OVERRIDE_NODE_ID_FOR_TESTING": FAKE_HEAD_NODE_ID,
+    }
+    with (tmp_path / "ray.log").open("wb") as log:
+        head = subprocess.Popen([ray, "start", *options, *quiet], env=environment, stdout=log, stderr=log)
+    yield f"127.0.0.1:{free_port}"
+    below = psutil.Process(head.pid).children(recursive=True)
+    head.terminate()
+    head.wait(30)
+    for process in psutil.wait_procs(below, timeout=10)[1]:
+        process.kill()
+
+
+@pytest.mark.slow
+def test_machines_come_when_a_query_needs_them_and_go_when_it_has_stopped(autoscaled, own_service, wait_for, done):
+    began_s = time.monotonic()
+    timeline = []
+
+    def note(what):
+        timeline.append(f"{time.monotonic() - began_s:6.1f} s  {what}")
+
+    def machines(client):
+        told = client.get("/v1/resources").json()["ray"]
+        return sum(1 for node in told["nodes"] if node["resources"].get("CPU")) if told["started"] else -1
+
+    options = ("--placement", "ray", "--ray-address", autoscaled, "--spare-hosts", "0")
+    service = own_service(*options).start()
+    with service.client() as client:
+        wait_for(lambda: machines(client), lambda count: count == 0, 60)
+        note("the cluster has no machine that hosts anything")
+        client.post("/v1/queries", json=specification()).raise_for_status()
+        running = client.post("/v1/queries/q/run")
+        waiting = wait_for(lambda: client.get("/v1/queries/q").json()["waiting"], bool, 60)
+        note(f"the query waits: {waiting}")
+        for count in range(1, 5):
+            wait_for(lambda: machines(client), lambda found, count=count: found >= count, 120)
+            note(f"{count} machines")
+        done(client, running, 120)
+        note("the query runs")
+        wait_for(lambda: len(timestamps(client)), lambda count: count > 100, 60)
+        done(client, client.post("/v1/queries/q/deactivate", json={"mode": "immediate"}))
+        note("the query has stopped and given its hosts back")
+        for count in range(3, -1, -1):
+            wait_for(lambda: machines(client), lambda found, count=count: found <= count, 120)
+            note(f"{count} machines")
+    print("\n".join(["", *timeline]))

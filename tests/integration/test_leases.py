@@ -1,0 +1,120 @@
+"""What queries acquire is given back, however often."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gsdm_grid import register_input_stream, register_result_stream
+from gsdm_grid.errors import ResourceError
+from gsdm_grid.hosts import HostRequest
+from gsdm_grid.planning import parse_demands
+
+CYCLES = 100
+
+
+def left_over():
+    """Everything that a cycle might leave behind, counted."""
+    import ray
+    from ray.util import placement_group_table
+
+    here = psutil.Process()
+    workers = [one for one in here.children(recursive=True) if "ray::NodeActor" in _title(one)]
+    groups = [one for one in placement_group_table().values() if one["state"] != "REMOVED"]
+    return {
+        "placement groups": len(groups),
+        "actors": len(workers),
+        "free CPUs": -ray.available_resources().get("CPU", 0.0),
+        "threads": here.num_threads(),
+        "open files": here.num_fds(),
+        "sockets": len(here.net_connections()),
+        "shared memory": len([name for name in os.listdir("/dev/shm") if name.startswith("gsdm")]),
+        "temporary sockets": len(list(Path("/tmp").glob("gsdm-*"))),
+    }
+
+
+def _title(process):
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+@pytest.mark.slow
+def test_a_hundred_cycles_of_acquire_run_release_leave_nothing_behind(make_grid, radio_block):
+    grid = make_grid("ray")
+    blocks = [radio_block(4, 32)]
+
+    def cycle(number):
+        query = grid.cq("fft3", [register_input_stream(blocks[0].type, blocks)], [register_result_stream()])
+        try:
+            assert len(list(query.run().wait(60).results())) == 4
+        finally:
+            query.drop()
+
+    with ThreadPoolExecutor(2) as workers:
+        list(workers.map(cycle, range(4)))
+    before = left_over()
+    with ThreadPoolExecutor(2) as workers:
+        list(workers.map(cycle, range(CYCLES)))
+    slack = {"threads": 4, "open files": 12, "sockets": 8}
+    deadline_s = time.monotonic() + 30
+    while any(count > before[what] + slack.get(what, 0) for what, count in left_over().items()):
+        assert time.monotonic() < deadline_s, (before, left_over())
+        time.sleep(0.2)
+
+
+def test_a_lease_tells_what_is_planned_requested_and_observed_and_is_gone_after_the_query(
+    make_grid, pools, radio_block
+):
+    grid = make_grid("ray")
+    source = register_input_stream(radio_block(1).type, [radio_block(4, 32)])
+    demands = parse_demands({"sites": {"compute": {"cpus": 2}}})
+    query = grid.cq("fft3", [source], [register_result_stream()], demands=demands)
+    query.install()
+    (lease,) = [one for one in pools["ray"].inventory()["leases"] if one["query"] == query.id]
+    assert lease["state"] == "held"
+    assert lease["planned"] == {f"{query.id}/compute.0": {"cpus": 2.0}}
+    assert lease["requested"] == {"CPU": 2.0}
+    assert list(lease["observed"].values()) == [pools["ray"].inventory()["nodes"][0]["id"]]
+    query.drop()
+    assert not [one for one in pools["ray"].inventory()["leases"] if one["query"] == query.id]
+
+
+def test_what_a_pool_will_never_have_is_refused_with_what_was_asked_and_what_there_is(make_grid, radio_block):
+    grid = make_grid("ray")
+    source = register_input_stream(radio_block(1).type, [radio_block(4, 32)])
+    for sites, told in (
+        ({"compute": {"cpus": 1000}}, "no machine has 1000 CPUs for .*compute.0; the cluster has 1 machine with"),
+        ({"compute": {"near": "pluto"}}, "labelled near=pluto"),
+        ({"compute": {"resources": {"fpga": 1}}}, "1 fpga"),
+    ):
+        query = grid.cq("fft3", [source], [register_result_stream()], demands=parse_demands({"sites": sites}))
+        with pytest.raises(ResourceError, match=told):
+            query.install()
+        query.drop()
+
+
+def test_a_spare_host_is_taken_by_the_next_node_and_replaced():
+    from gsdm_grid.hosts import RayPool
+
+    pool = RayPool(spares=1)
+    pool.warm()
+    try:
+        deadline_s = time.monotonic() + 60
+        while pool.inventory()["spares"] < 1:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.1)
+        machine = pool.inventory()["nodes"][0]["id"]
+        taken = next(node for node in __import__("ray").nodes() if node["NodeID"].startswith(machine))["NodeID"]
+        assert pool._spares.take("another machine") is None
+        assert pool._spares.take(taken) is not None
+        while pool.inventory()["spares"] < 1:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.1)
+        assert pool.start(HostRequest("nothing", [])).lost() == {}
+    finally:
+        pool.close()

@@ -1,0 +1,344 @@
+"""The Spark cluster follows what is claimed: its size as a pure function, and the cluster over fake daemons."""
+
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gsdm_grid.errors import ResourceError
+from gsdm_grid.hosts.executors import Executor
+from gsdm_grid.hosts.spark_daemon import MasterRole
+from resource_manager.spark_cluster import ClusterSettings, SparkCluster
+from resource_manager.spark_slots import (
+    DRAIN_S,
+    Decommission,
+    EndWorker,
+    SlotBook,
+    StartWorkers,
+    WorkerState,
+    next_steps,
+)
+
+SIZE = 4
+LINGER_S = 10.0
+NOW_S = 100.0
+
+
+@st.composite
+def worker_lists(draw):
+    workers = []
+    for number in range(draw(st.integers(0, 8))):
+        registered = draw(st.booleans())
+        tasks = draw(st.integers(0, SIZE)) if registered else 0
+        idle = registered and tasks == 0
+        since = draw(st.floats(0, NOW_S)) if idle else None
+        workers.append(WorkerState(f"w{number}", SIZE, registered, draw(st.booleans()), tasks, since))
+    return workers
+
+
+def carried_out(workers, steps):
+    """The workers after the steps."""
+    ended = {step.name for step in steps if isinstance(step, EndWorker)}
+    drained = {step.name for step in steps if isinstance(step, Decommission)}
+    left = [
+        WorkerState(one.name, one.slots, one.registered, one.draining or one.name in drained, one.tasks)
+        for one in workers
+        if one.name not in ended
+    ]
+    new = sum(step.count for step in steps if isinstance(step, StartWorkers))
+    return left + [WorkerState(f"new{number}", SIZE) for number in range(new)]
+
+
+def capacity(workers):
+    return sum(one.slots for one in workers if not one.draining)
+
+
+@given(worker_lists(), st.integers(0, 40))
+def test_a_worker_that_runs_a_task_is_left_alone(workers, wanted):
+    busy = {one.name for one in workers if one.tasks}
+    steps = next_steps(NOW_S, workers, wanted, SIZE, LINGER_S)
+    assert not busy & {step.name for step in steps if not isinstance(step, StartWorkers)}
+
+
+@given(worker_lists(), st.integers(0, 40))
+def test_what_is_kept_serves_all_that_is_claimed(workers, wanted):
+    after = carried_out(workers, next_steps(NOW_S, workers, wanted, SIZE, LINGER_S))
+    assert capacity(after) >= wanted
+
+
+@given(worker_lists(), st.integers(0, 40))
+def test_workers_are_not_started_and_ended_for_the_same_reason(workers, wanted):
+    steps = next_steps(NOW_S, workers, wanted, SIZE, LINGER_S)
+    grows = any(isinstance(step, StartWorkers) for step in steps)
+    draining = {one.name for one in workers if one.draining}
+    shrinks = any(not isinstance(step, StartWorkers) and step.name not in draining for step in steps)
+    assert not (grows and shrinks)
+    again = next_steps(NOW_S, carried_out(workers, steps), wanted, SIZE, LINGER_S)
+    assert not any(isinstance(step, StartWorkers) for step in again)
+
+
+def test_no_more_workers_are_started_than_are_missing():
+    workers = [WorkerState("a", SIZE, registered=True, tasks=4)]
+    assert next_steps(NOW_S, workers, 9, SIZE, LINGER_S) == [StartWorkers(2)]
+
+
+def test_an_idle_worker_goes_after_a_while_and_the_longest_idle_first():
+    workers = [
+        WorkerState("a", SIZE, registered=True, idle_since_s=NOW_S - LINGER_S + 1),
+        WorkerState("b", SIZE, registered=True, idle_since_s=NOW_S - LINGER_S),
+        WorkerState("c", SIZE, registered=True, idle_since_s=NOW_S - LINGER_S - 1),
+    ]
+    assert next_steps(NOW_S, workers, 8, SIZE, LINGER_S) == [Decommission("c")]
+    assert next_steps(NOW_S, workers, 0, SIZE, LINGER_S) == [Decommission("c"), Decommission("b")]
+
+
+def test_a_worker_that_is_not_needed_before_it_is_there_goes_at_once():
+    assert next_steps(NOW_S, [WorkerState("a", SIZE)], 0, SIZE, LINGER_S) == [EndWorker("a")]
+
+
+def test_a_draining_worker_is_ended_when_its_executor_is_gone_or_has_long_been_idle():
+    running = WorkerState("a", SIZE, registered=True, draining=True, tasks=1)
+    idle = WorkerState("b", SIZE, registered=True, draining=True, idle_since_s=NOW_S - 1)
+    stuck = WorkerState("c", SIZE, registered=True, draining=True, idle_since_s=NOW_S - DRAIN_S)
+    gone = WorkerState("d", SIZE, draining=True)
+    assert next_steps(NOW_S, [running, idle, stuck, gone], 0, SIZE, 0.0) == [EndWorker("c"), EndWorker("d")]
+
+
+@given(st.lists(st.integers(1, 6), max_size=8), st.integers(0, 30), st.integers(0, 10))
+def test_claims_are_granted_in_their_order_and_never_beyond_what_is_there(claims, registered, tasks):
+    book = SlotBook()
+    made = [book.claim(f"q{number}", slots) for number, slots in enumerate(claims)]
+    book.grant(registered, tasks)
+    granted = [claim.granted for claim in made]
+    assert granted == sorted(granted, reverse=True)
+    assert book.granted == 0 or book.granted + tasks <= registered
+    assert book.wanted == sum(claims)
+
+
+def test_slots_that_are_given_back_go_to_who_waits_when_their_tasks_have_ended():
+    book = SlotBook()
+    first, second = book.claim("first", 3), book.claim("second", 3)
+    book.grant(registered=4, tasks=0)
+    assert (first.granted, second.granted) == (True, False)
+    book.keep(first, 1)
+    book.grant(registered=4, tasks=3)  # two of the tasks have not noticed yet
+    assert not second.granted
+    book.grant(registered=4, tasks=1)
+    assert second.granted
+
+
+# -- the cluster, over daemons that are made up ----------------------------------------------------------------------
+
+
+class FakeDaemon:
+    """A daemon that is there at once; its executor runs as many tasks as a test says."""
+
+    def __init__(self, name, role):
+        self.name, self.role = name, role
+        self.tasks = 0
+        self.draining = self.killed = False
+        self.reason = None
+        self.unwell = None
+
+    def url(self):
+        if self.unwell:
+            raise ResourceError(self.unwell)
+        return f"spark://127.0.0.1:{self.role.port or 7077}" if isinstance(self.role, MasterRole) else "http://here"
+
+    def ended(self):
+        return self.reason
+
+    def decommission(self):
+        self.draining = True
+
+    def stop(self):
+        self.reason = "stopped"
+
+    def kill(self):
+        self.killed = True
+
+
+class FakeDaemons:
+    """Daemons for at most so many slots at a time; the rest waits for room."""
+
+    def __init__(self, room=100, at_a_time=100):
+        self.started = []
+        self._room, self._at_a_time = room, at_a_time
+
+    def connect(self):
+        pass
+
+    def address(self):
+        return "127.0.0.1"
+
+    def room(self, slots):
+        return self._room
+
+    def start(self, name, role, secret):
+        self.started.append(FakeDaemon(name, role))
+        return self.started[-1]
+
+    @property
+    def workers(self):
+        return [one for one in self.started if not isinstance(one.role, MasterRole) and one.reason is None]
+
+    @property
+    def masters(self):
+        return [one for one in self.started if isinstance(one.role, MasterRole)]
+
+    def observe(self):
+        there = self.workers[: self._at_a_time // SIZE]
+        return [Executor(one.name, SIZE, one.tasks) for one in there if not (one.draining and one.tasks == 0)]
+
+
+@pytest.fixture
+def daemons():
+    return FakeDaemons()
+
+
+@pytest.fixture
+def cluster_of():
+    made = []
+
+    def make(daemons, **settings):
+        cluster = SparkCluster(daemons, ClusterSettings(slots=SIZE, **{"linger_s": 0.0, **settings}))
+        cluster.watch(daemons.observe)
+        made.append(cluster)
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+def until(condition, deadline_s=10.0):
+    end_s = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end_s, "it did not come about in time"
+        threading.Event().wait(0.01)
+
+
+def patiently(_reason):
+    pass
+
+
+def test_workers_come_with_claims_and_go_with_them(daemons, cluster_of):
+    cluster = cluster_of(daemons)
+    claim = cluster.claim("q", 6)
+    claim.wait(10, patiently)
+    assert len(daemons.workers) == 2
+    assert cluster.inventory()["claimed"] == {"q": 6}
+    claim.keep(3)
+    until(lambda: len(daemons.workers) == 1)
+    claim.keep(0)
+    until(lambda: not daemons.workers)
+    until(lambda: all(one.killed for one in daemons.started[1:]))
+
+
+def test_a_worker_with_tasks_stays_until_they_have_ended(daemons, cluster_of):
+    cluster = cluster_of(daemons)
+    claim = cluster.claim("q", 8)
+    claim.wait(10, patiently)
+    busy, idle = daemons.workers
+    busy.tasks = 1
+    claim.keep(0)
+    until(lambda: idle.reason)
+    assert busy.reason is None
+    assert not busy.draining
+    busy.tasks = 0
+    until(lambda: busy.reason)
+
+
+def test_a_lost_worker_is_replaced(daemons, cluster_of):
+    cluster = cluster_of(daemons)
+    cluster.claim("q", 4).wait(10, patiently)
+    lost = daemons.workers[0]
+    lost.reason = "killed"
+    until(lambda: daemons.workers and daemons.workers != [lost])
+    until(lambda: cluster.inventory()["slots"] == 4)
+    assert lost.killed
+
+
+def test_a_worker_that_does_not_start_is_replaced_and_whoever_waits_is_told(cluster_of):
+    daemons = FakeDaemons(at_a_time=0)
+    cluster = cluster_of(daemons)
+    claim = cluster.claim("q", 4)
+    reasons = []
+
+    def waiting(reason):
+        reasons.append(reason)
+        for one in daemons.workers:
+            one.unwell = "no java"
+        if len(daemons.started) > 2:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        claim.wait(20, waiting)
+    assert any("was lost: no java" in reason for reason in reasons)
+
+
+def test_a_lost_master_comes_back_at_its_address_with_what_it_remembered(daemons, cluster_of):
+    cluster = cluster_of(daemons)
+    assert cluster.application()["spark.master"] == "spark://127.0.0.1:7077"
+    daemons.masters[0].reason = "killed"
+    until(lambda: len(daemons.masters) == 2)
+    assert daemons.masters[1].role.port == 7077
+    assert daemons.masters[1].role.recovery == daemons.masters[0].role.recovery
+
+
+def test_what_there_will_never_be_is_refused_at_once(cluster_of):
+    cluster = cluster_of(FakeDaemons(room=8))
+    with pytest.raises(ResourceError, match=r"query 'q' asks for 9 Spark tasks .* room for 8, in workers of 4 slots"):
+        cluster.claim("q", 9)
+    assert cluster.inventory()["waiting"] == {}
+
+
+def test_who_finds_no_slot_waits_with_a_reason_and_gets_one_when_another_query_ends(cluster_of):
+    cluster = cluster_of(FakeDaemons(at_a_time=4))
+    first = cluster.claim("first", 4)
+    first.wait(10, patiently)
+    second = cluster.claim("second", 2)
+    reasons = []
+
+    def waiting(reason):
+        reasons.append(reason)
+        first.keep(0)
+
+    second.wait(10, waiting)
+    assert "it asks for 2 slots; 4 slots are there, of which other queries have 4" in reasons[0]
+
+
+def test_who_waits_too_long_is_told_what_there_is_and_claims_nothing(cluster_of):
+    daemons = FakeDaemons(at_a_time=4)
+    cluster = cluster_of(daemons)
+    cluster.claim("first", 4).wait(10, patiently)
+    with pytest.raises(ResourceError, match=r"'second' found no Spark tasks in 0\.1 s: it asks for 4 slots; 4 slots"):
+        cluster.claim("second", 4).wait(0.1, patiently)
+    until(lambda: len(daemons.workers) == 1)
+    assert cluster.inventory()["waiting"] == {}
+
+
+def test_spare_slots_are_there_before_anybody_claims_them(daemons, cluster_of):
+    cluster = cluster_of(daemons, spare_slots=3)
+    cluster.application()
+    until(lambda: cluster.inventory()["slots"] == 4)
+
+
+def test_closing_ends_everything_and_whoever_waits(cluster_of):
+    daemons = FakeDaemons(at_a_time=0)
+    cluster = cluster_of(daemons)
+    claim = cluster.claim("q", 1)
+    closer = threading.Thread(target=cluster.close)
+
+    def waiting(_reason):
+        if not closer.is_alive():
+            closer.start()
+
+    with pytest.raises(ResourceError, match="is being closed"):
+        claim.wait(10, waiting)
+    closer.join(10)
+    assert all(one.killed for one in daemons.started)
+    with pytest.raises(ResourceError, match="closed"):
+        cluster.claim("q", 1)
