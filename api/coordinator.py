@@ -661,8 +661,8 @@ class Coordinator:
         policy = placement_policy(specification.placement or self.settings.placement)
         outputs = [_kept(stream, lambda _: None).spec() for stream in specification.outputs]
         inputs = [stream.spec() for stream in specification.inputs]
-        share = specification.share
-        plan = compile_query(specification.name, specification.flow, inputs, outputs, policy, share)
+        demands, share = specification.demands, specification.share
+        plan = compile_query(specification.name, specification.flow, inputs, outputs, policy, share, demands)
         check_sites(specification.demands, plan)
         self._check_pools(specification.demands)
         return plan

@@ -102,7 +102,7 @@ class ContinuousQuery:
 
     def _compiled(self, flow: DataFlow) -> Plan:
         inputs, outputs = [s.spec() for s in self.inputs], [s.spec() for s in self.outputs]
-        plan = compile_query(self.id, flow, inputs, outputs, self._placement, self._share)
+        plan = compile_query(self.id, flow, inputs, outputs, self._placement, self._share, self._hosts.demands)
         check_sites(self._hosts.demands, plan)
         return plan
 
@@ -361,9 +361,14 @@ class ContinuousQuery:
         return {**self._hosts.positions, **told}
 
     @property
+    def demands(self) -> Demands:
+        """What the hosts of its sites must have."""
+        return self._hosts.demands
+
+    @property
     def waiting(self) -> str | None:
         """Why the query waits for hosts; None when it does not."""
-        return self._hosts.waiting
+        return self._hosts.waiting or self._grid.parts.waiting(self._readings)
 
     @property
     def running(self) -> bool:

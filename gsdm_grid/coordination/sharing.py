@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from gsdm_grid.channels import interfaces
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.errors import GsdmError
-from gsdm_grid.planning import TAP, Plan, PlanStream, flow_of, keeps_ordinals, replayable_inputs
+from gsdm_grid.planning import TAP, Demands, Plan, PlanStream, flow_of, keeps_ordinals, replayable_inputs
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid
@@ -75,9 +75,7 @@ class SharedParts:
         self._by_query: dict[str, SharedPart] = {}
         self._numbers = itertools.count(1)
 
-    def acquire(
-        self, plan: Plan, holder: Readings, inputs: Sequence[RegisteredStream], place: Mapping[str, int] | None
-    ) -> SharedPart:
+    def acquire(self, plan: Plan, holder: Readings, place: Mapping[str, int] | None) -> SharedPart:
         """A part that does what the plan says, installed: the one that is there, or another.
 
         ``place`` is where it is to begin in its input streams; then it is for this holder only.
@@ -86,7 +84,7 @@ class SharedParts:
             with self._lock:
                 part = self._joinable.get(plan.query) if place is None else None
                 if part is None:
-                    part = self._made(plan, inputs, place is None)
+                    part = self._made(plan, holder.inputs, holder.demands.by_role(), place is None)
                     if part.common:
                         self._joinable[plan.query] = part
                 part.holders.add(holder)
@@ -155,6 +153,11 @@ class SharedParts:
             if idle:
                 self._end(part)
 
+    def waiting(self, holder: Readings) -> str | None:
+        """Why a part that a query needs waits for hosts; None if none does."""
+        reasons = (part.query.waiting for part in list(self._by_query.values()) if holder in part.holders)
+        return next((reason for reason in reasons if reason), None)
+
     def of(self, query: ContinuousQuery) -> SharedPart | None:
         """The part that a query is the work of; None if it is one that people submitted."""
         return self._by_query.get(query.id)
@@ -175,7 +178,7 @@ class SharedParts:
         for reader in readers:
             reader.fail(error)
 
-    def _made(self, plan: Plan, inputs: Sequence[RegisteredStream], common: bool) -> SharedPart:
+    def _made(self, plan: Plan, inputs: Sequence[RegisteredStream], demands: Demands, common: bool) -> SharedPart:
         from gsdm_grid.coordination.query import ContinuousQuery
 
         query = ContinuousQuery(
@@ -185,6 +188,7 @@ class SharedParts:
             [_known_by_identity(stream) for stream in inputs],
             [RegisteredStream(TAP, plan.stream(TAP).interface or "", None)],
             flush_s=self._grid.settings.flush_s,
+            demands=demands,
         )
         query.adopt(plan)
         part = SharedPart(query, plan, common)
@@ -224,6 +228,16 @@ class Readings:
         self._joining = True
         self._replayable: dict[str, bool] = {}
         self._runs = itertools.count(1)
+
+    @property
+    def inputs(self) -> Sequence[RegisteredStream]:
+        """The input streams of the query, of which some are read by parts."""
+        return self._query.inputs
+
+    @property
+    def demands(self) -> Demands:
+        """What the query asks of hosts."""
+        return self._query.demands
 
     def queries(self) -> set[str]:
         """Names of the queries that these readings are for."""
@@ -331,7 +345,7 @@ class Readings:
             # one window earlier, because a function may have given several windows for it, and not all were read
             begin = max(position - 1, 0) if keeps_ordinals(wanted) else 0
             place = {below.name: begin for below in wanted.streams if below.kind == "source"}
-        return self._grid.parts.acquire(wanted, self, self._query.inputs, place)
+        return self._grid.parts.acquire(wanted, self, place)
 
     def _has_own_place(self, stream: str, position: int) -> bool:
         """Whether a stream can be read again, and this query must begin elsewhere than where others are."""

@@ -48,6 +48,14 @@ class Demands:
         needs = self.sites.get(site.id, self.sites.get(site.role, Needs()))
         return needs if needs.pool else replace(needs, pool=self.pool)
 
+    def by_role(self) -> Demands:
+        """What is said of no site in particular: it holds for what the query shares with others, too."""
+        return replace(self, sites={role: needs for role, needs in self.sites.items() if role in get_args(Role)})
+
+    def to_json(self) -> dict[str, Any]:
+        """Pool and needs, as plain JSON."""
+        return {"pool": self.pool, "sites": {name: needs.to_json() for name, needs in self.sites.items()}}
+
 
 @dataclass(frozen=True)
 class Bundle:

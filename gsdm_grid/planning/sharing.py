@@ -19,6 +19,7 @@ from typing import Any
 
 from gsdm_grid.flow import DataFlow, Site, Vertex, central, function_reference, renamed
 from gsdm_grid.planning.compiler import compile_flow, compile_vertices
+from gsdm_grid.planning.needs import Demands
 from gsdm_grid.planning.placement import THREADS, PlacementPolicy, unused
 from gsdm_grid.planning.plan import TAP_SINK, TAP_SOURCE, Plan, PlanStream, StreamSpec
 
@@ -45,15 +46,19 @@ def compile_query(
     outputs: Sequence[StreamSpec],
     policy: PlacementPolicy = THREADS,
     share: bool = False,
+    demands: Demands | None = None,
 ) -> Plan:
-    """Compile a query into a plan with the parts that it shares: shared input streams, and its sites if ``share``."""
+    """Compile a query into a plan with the parts that it shares: shared input streams, and its sites if ``share``.
+
+    Only queries with the same ``demands``, apart from those on sites of their own, share sites.
+    """
     alone = compile_flow(query, flow, inputs, outputs, policy)  # complains in terms of the whole query
     rest = _Rest(flow, tuple(inputs))
     for number, stream in enumerate(inputs):
         if stream.shared:
             rest = _without_source(rest, number, policy)
     while share and (cut := _next_cut(rest)) is not None:
-        rest = _without_prefix(rest, cut, policy)
+        rest = _without_prefix(rest, cut, policy, (demands or Demands()).by_role())
     if not rest.parts:
         return alone
     plan = compile_flow(query, rest.flow, [_own(stream) for stream in rest.inputs], outputs, policy)
@@ -110,7 +115,7 @@ def _without_source(rest: _Rest, number: int, policy: PlacementPolicy) -> _Rest:
     return replace(rest, inputs=tuple(inputs), parts=(*rest.parts, part))
 
 
-def _without_prefix(rest: _Rest, cut: str, policy: PlacementPolicy) -> _Rest:
+def _without_prefix(rest: _Rest, cut: str, policy: PlacementPolicy, demands: Demands) -> _Rest:
     """Cut behind a vertex: the part is everything before it."""
     flow, compiled = rest.flow, compile_vertices(rest.flow, rest.inputs)
     inside = _before(flow, cut)
@@ -119,10 +124,9 @@ def _without_prefix(rest: _Rest, cut: str, policy: PlacementPolicy) -> _Rest:
     given = [rest.inputs[number] for number in read]
     sources = [replace(stream, name=stream.identity, shared=False) for stream in given]
     renumber = compiled[cut].renumber
-    same = [segment.to_json() | {"template": ""}, [stream.identity for stream in given], policy.name, renumber]
-    part = compile_flow(
-        PART + _digest(*same), segment, sources, [_RESULT], policy, [segment.outputs[0]] if renumber else []
-    )
+    same = [segment.to_json() | {"template": ""}, [stream.identity for stream in given]]
+    part_id = PART + _digest(*same, policy.name, demands.to_json(), renumber)
+    part = compile_flow(part_id, segment, sources, [_RESULT], policy, [segment.outputs[0]] if renumber else [])
     needed = {stream.options.get("part") for stream in given}
     part = replace(part, parts=tuple(one for one in rest.parts if one.query in needed))
     entry = _tapped(given[0], part, part.query)

@@ -21,7 +21,8 @@ def packages_of(site: PlanSite) -> tuple[str, ...]:
 
 def pinned_names(plan: Plan) -> dict[str, str]:
     """For each uploaded function of a plan, the name that means the version it was compiled with."""
-    return {one["name"]: one["pinned"] for site in plan.sites for one in _references(site) if "pinned" in one}
+    sites = [site for one in plan.whole for site in one.sites]
+    return {one["name"]: one["pinned"] for site in sites for one in _references(site) if "pinned" in one}
 
 
 def _references(given: Any) -> Iterator[Mapping[str, str]]:

@@ -3,7 +3,7 @@
 import pytest
 
 from gsdm_grid import PCC, central, lpipe, pipe, register_input_stream, register_result_stream
-from gsdm_grid.planning import GRID, Plan, compile_query, flow_of, keeps_ordinals, replayable_inputs
+from gsdm_grid.planning import GRID, Demands, Needs, Plan, compile_query, flow_of, keeps_ordinals, replayable_inputs
 
 
 def radio(shared=False, name="s", **options):
@@ -63,6 +63,16 @@ def test_another_degree_or_placement_is_another_part():
         for policy in ({}, {"policy": GRID})
     }
     assert len(ids) == 4
+
+
+def test_queries_with_other_demands_on_hosts_share_sources_but_not_sites():
+    near, far = (Demands("lab", sites={"compute": Needs(labels={"near": place})}) for place in ("a", "b"))
+    one, two = (compiled(central("fft3"), radio(shared=True), share=True, demands=demands) for demands in (near, far))
+    assert one.parts[0].query != two.parts[0].query
+    assert one.parts[0].parts == two.parts[0].parts
+    own = Demands("lab", sites={**near.sites, "shared": Needs(cpus=2)})
+    same = compiled(central("fft3"), radio(shared=True), share=True, demands=own)
+    assert same.parts == one.parts, "what is said of a site of its own does not matter to others"
 
 
 def test_a_vertex_that_numbers_anew_for_what_comes_after_it_does_so_in_the_part():
