@@ -116,7 +116,7 @@ def _follow(coordinator: Coordinator, report: Report, every_s: float) -> list[di
     while (now_s := time.monotonic()) - began_s < every_s * len(RATES):
         told = coordinator.statistics(NAME)
         read = sum(
-            site["streams"][name]["windows"] for site in told.values() for name in site["streams"] if "radio" in name
+            site["streams"][name]["windows"] for site in told.values() for name in site["streams"] if name == "in0"
         )
         compute = [site for name, site in told.items() if name.startswith("compute")]
         trace.append(

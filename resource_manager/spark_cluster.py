@@ -1,17 +1,16 @@
 """A Spark standalone cluster that follows the queries: it grows before a job starts and shrinks when slots are idle.
 
-A thread of its own compares what is claimed with what there is, and has the difference carried out (`spark_slots` says
-what). So a worker that dies is replaced as a worker that is missing, and a master that dies goes on at its address from
-what it remembered; the application and its running tasks do not notice that.
+Queries claim slots; a thread of the cluster's own compares what is claimed with what there is, and has the difference
+carried out (`spark_fleet`).
 """
 
 from __future__ import annotations
 
-import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,73 +18,13 @@ from typing import Any
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.executors import Observe
 from gsdm_grid.hosts.kept_process import KeptProcess
-from gsdm_grid.hosts.spark_daemon import MasterRole, WorkerRole
-from resource_manager.spark_daemons import START_S, Daemon, Daemons
-from resource_manager.spark_slots import (
-    Claimed,
-    Decommission,
-    EndWorker,
-    SlotBook,
-    StartWorkers,
-    Step,
-    WorkerState,
-    next_steps,
-)
+from resource_manager.spark_daemons import START_S, Daemons
+from resource_manager.spark_fleet import FleetSettings, SparkFleet
+from resource_manager.spark_slots import Claimed, SlotBook, WorkerState
 
 TICK_S = 0.2
 QUIET_TICK_S = 1.0
-STOP_S = 10.0
-PAUSE_S = 1.0
-LONGEST_PAUSE_S = 30.0
-
-
-@dataclass(frozen=True)
-class ClusterSettings:
-    """Sizes and times of a cluster. Immutable."""
-
-    slots: int = 4
-    """Tasks that one worker runs at a time; they mostly wait for windows, so this is not its number of cores."""
-    linger_s: float = 10.0
-    """How long a worker stays when it has nothing to do."""
-    spare_slots: int = 0
-    """Slots that are kept ready beyond what is claimed, so that queries start sooner."""
-    memory_mb: int = 1024
-    """Heap of an executor's virtual machine; windows do not pass through it."""
-
-
-@dataclass
-class _Worker:
-    daemon: Daemon
-    registered: bool = False
-    draining: bool = False
-    tasks: int = 0
-    idle_since_s: float | None = None
-    alone_since_s: float | None = None
-    """Since when it is up without an executor."""
-
-    def trouble(self, now_s: float) -> str | None:
-        """Why it is of no use any more; None if it is."""
-        if (reason := self.daemon.ended()) is not None:
-            return reason
-        try:
-            up = self.daemon.url() is not None
-        except ResourceError as error:
-            return str(error)
-        if not up or self.registered or self.draining:
-            self.alone_since_s = None
-        elif self.alone_since_s is None:
-            self.alone_since_s = now_s
-        elif now_s - self.alone_since_s > START_S:
-            return f"its executor did not register within {START_S:g} s"
-        return None
-
-    def observe(self, tasks: int | None, now_s: float) -> None:
-        """What its executor runs now; None if it has none."""
-        self.registered, self.tasks = tasks is not None, tasks or 0
-        if tasks != 0:
-            self.idle_since_s = None
-        elif self.idle_since_s is None:
-            self.idle_since_s = now_s
+TELL_S = 0.5
 
 
 class SparkCluster:
@@ -94,28 +33,22 @@ class SparkCluster:
     def __init__(
         self,
         daemons: Daemons,
-        settings: ClusterSettings | None = None,
+        settings: FleetSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.settings = settings or ClusterSettings()
+        self.settings = settings or FleetSettings()
         self._daemons = daemons
         self._clock = clock
-        self._id = secrets.token_hex(4)
-        self._secret = secrets.token_hex(32)
         self._book = SlotBook()
         self._changed = threading.Condition()
-        self._closing = False
+        self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._folder: KeptProcess | None = None
-        self._master: Daemon | None = None
-        self._url: str | None = None
-        self._workers: dict[str, _Worker] = {}
-        self._leaving: list[tuple[Daemon, float]] = []
         self._observe: Observe | None = None
-        self._started = 0
+        self._secret = ""
+        self._url: str | None = None  # this and what follows is what the thread last saw
         self._trouble: str | None = None
-        self._failures = 0
-        self._not_before_s = 0.0
+        self._workers: list[WorkerState] = []
 
     # -- the port ---------------------------------------------------------------------------------------------------
 
@@ -123,18 +56,23 @@ class SparkCluster:
         """See `Executors`."""
         self._daemons.connect()
         with self._changed:
-            if self._closing:
+            if self._closing.is_set():
                 raise ResourceError("the Spark cluster is closed")
             if self._thread is None:
                 folder = Path(tempfile.mkdtemp(prefix="gsdm-spark-recovery-"))
                 self._folder = KeptProcess((), folder)
-                self._thread = threading.Thread(target=self._live, name="gsdm-spark-cluster", daemon=True)
+                fleet = SparkFleet(self._daemons, self.settings, folder, self._clock)
+                self._secret = fleet.secret
+                self._thread = threading.Thread(
+                    target=self._live, args=(fleet,), name="gsdm-spark-cluster", daemon=True
+                )
                 self._thread.start()
 
     def claim(self, query: str, slots: int) -> SlotClaim:
         """See `Executors`."""
         self.begin()
-        room, size = self._daemons.room(self.settings.slots), self.settings.slots
+        size = self.settings.slots
+        room = self._daemons.room(size)
         if slots > room:
             raise ResourceError(
                 f"query {query!r} asks for {slots} Spark tasks at a time; "
@@ -149,20 +87,19 @@ class SparkCluster:
         """See `Executors`."""
         self.begin()
         with self._changed:
-            self._changed.wait_for(lambda: self._url is not None or self._closing, START_S)
+            self._changed.wait_for(lambda: self._url is not None or self._closing.is_set(), START_S)
             if self._url is None:
                 raise ResourceError(f"the Spark master did not start: {self._trouble or f'not within {START_S:g} s'}")
-            url = self._url
         address = self._daemons.address()
         return {
-            "spark.master": url,
+            "spark.master": self._url,
             "spark.authenticate": "true",
             "spark.authenticate.secret": self._secret,
             "spark.network.crypto.enabled": "true",
             "spark.driver.host": address,
             "spark.driver.bindAddress": address,
             "spark.executor.memory": f"{self.settings.memory_mb}m",
-            "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:-UsePerfData",
+            "spark.executor.extraJavaOptions": "-XX:+UseSerialGC",
             "spark.executor.syncLogLevel.enabled": "true",
             "spark.decommission.enabled": "true",
             "spark.dynamicAllocation.enabled": "false",
@@ -181,16 +118,11 @@ class SparkCluster:
             return {
                 "master": self._url,
                 "slots": self._registered(),
-                "claimed": {claim.query: claim.slots for claim in self._book.claims if claim.granted},
-                "waiting": {claim.query: claim.slots for claim in self._book.claims if not claim.granted},
+                "claimed": _by_query(claim for claim in self._book.claims if claim.granted),
+                "waiting": _by_query(claim for claim in self._book.claims if not claim.granted),
                 "workers": [
-                    {
-                        "name": name,
-                        "slots": self.settings.slots,
-                        "tasks": worker.tasks,
-                        "state": "draining" if worker.draining else "ready" if worker.registered else "starting",
-                    }
-                    for name, worker in self._workers.items()
+                    {"name": one.name, "slots": one.slots, "tasks": one.tasks, "state": one.state}
+                    for one in self._workers
                 ],
                 "trouble": self._trouble,
             }
@@ -198,7 +130,7 @@ class SparkCluster:
     def close(self) -> None:
         """See `Executors`."""
         with self._changed:
-            self._closing = True
+            self._closing.set()
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
@@ -216,12 +148,12 @@ class SparkCluster:
         try:
             while True:
                 with self._changed:
-                    self._changed.wait_for(lambda: claim.granted or self._closing, min(deadline_s, 0.5))
+                    self._changed.wait_for(lambda: claim.granted or self._closing.is_set(), min(deadline_s, TELL_S))
                     if claim.granted:
                         return
                     reason = self._why(claim)
-                    if self._closing:
-                        raise ResourceError(f"query {claim.query!r} has no Spark tasks: the cluster is being closed")
+                if self._closing.is_set():
+                    raise ResourceError(f"query {claim.query!r} has no Spark tasks: the cluster is being closed")
                 if time.monotonic() > until_s:
                     raise ResourceError(f"query {claim.query!r} found no Spark tasks in {deadline_s:g} s: {reason}")
                 waiting(reason)
@@ -236,8 +168,8 @@ class SparkCluster:
             self._changed.notify_all()
 
     def _why(self, claim: Claimed) -> str:
-        registered, starting = self._registered(), sum(not worker.registered for worker in self._workers.values())
-        parts = [f"{registered} slots are there, of which other queries have {self._book.granted}"]
+        starting = sum(one.state == "starting" for one in self._workers)
+        parts = [f"{self._registered()} slots are there, of which other queries have {self._book.granted}"]
         if starting:
             parts.append(f"{starting} workers of {self.settings.slots} slots wait for machines or are starting")
         if self._trouble:
@@ -245,134 +177,43 @@ class SparkCluster:
         return f"it asks for {claim.slots} slots; {'; '.join(parts)}"
 
     def _registered(self) -> int:
-        ready = [worker for worker in self._workers.values() if worker.registered and not worker.draining]
-        return len(ready) * self.settings.slots
+        return sum(one.slots for one in self._workers if one.state == "ready")
 
     # -- the thread -------------------------------------------------------------------------------------------------
 
-    def _live(self) -> None:
-        while not self._closing:
+    def _live(self, fleet: SparkFleet) -> None:
+        while not self._closing.is_set():
             try:
-                self._tend_master()
-                self._tend_workers()
+                self._tick(fleet)
             except Exception as error:  # such as Ray being away; whoever waits is told
-                self._fail(f"{type(error).__name__}: {error}")
+                fleet.fail(f"{type(error).__name__}: {error}")
             with self._changed:
-                if not self._closing:
-                    self._changed.wait(QUIET_TICK_S if self._settled() else TICK_S)
-        self._end_all()
-
-    def _settled(self) -> bool:
-        """Nothing is about to change by itself."""
-        starting = self._url is None or self._book.wanted > self._book.granted
-        return not starting and not self._leaving and not any(one.draining for one in self._workers.values())
-
-    def _fail(self, trouble: str) -> None:
-        """Something did not start: say so, and try again after a while."""
+                self._trouble = fleet.trouble
+                quiet = fleet.settled and self._book.wanted == self._book.granted
+                if not self._closing.is_set():
+                    self._changed.wait(QUIET_TICK_S if quiet else TICK_S)
+        fleet.end(lambda: threading.Event().wait(0.05))
         with self._changed:
-            self._trouble = trouble
-            self._failures += 1
-            pause_s = min(PAUSE_S * 2 ** (self._failures - 1), LONGEST_PAUSE_S)
-            self._not_before_s = self._clock() + pause_s
-            self._changed.notify_all()
+            self._workers = []
 
-    def _tend_master(self) -> None:
-        """Have a master; one after another at the same address."""
-        if self._master is not None:
-            url, reason = None, self._master.ended()
-            try:
-                url = self._master.url() if reason is None else None
-            except ResourceError as error:
-                reason = str(error)
-            if reason is not None:
-                self._master.kill()
-                self._master = None
-                self._fail(f"the Spark master was lost: {reason}")
-            elif url is not None and url != self._url:
-                with self._changed:
-                    self._url, self._trouble, self._failures = url, None, 0
-                    self._changed.notify_all()
-        if self._master is None and self._clock() >= self._not_before_s and self._folder is not None:
-            port = int(self._url.rpartition(":")[2]) if self._url else 0
-            self._master = self._daemons.start(
-                self._name("master"), MasterRole(str(self._folder.folder), port), self._secret
-            )
-
-    def _tend_workers(self) -> None:
-        now_s = self._clock()
-        self._reap(now_s)
-        running = {one.worker: one.tasks for one in self._observe()} if self._observe and self._workers else {}
+    def _tick(self, fleet: SparkFleet) -> None:
         with self._changed:
-            for name, worker in self._workers.items():
-                worker.observe(running.get(name), now_s)
-            kept = [worker for worker in self._workers.values() if not worker.draining]
-            self._book.grant(self._registered(), sum(worker.tasks for worker in kept))
-            if self._registered():
-                self._failures, self._trouble = 0, None
+            observe = self._observe
+        try:
+            executors = observe() if observe is not None and fleet.workers() else ()
+        except OSError as error:
+            fleet.fail(f"the Spark application does not say which executors it has: {error}")
+            return
+        fleet.look({one.worker: one.tasks for one in executors})
+        with self._changed:
+            self._url, self._workers = fleet.url, fleet.workers()
+            tasks = sum(one.tasks for one in self._workers if not one.draining)
+            self._book.grant(self._registered(), tasks)
             wanted = self._book.wanted + self.settings.spare_slots
             self._changed.notify_all()
-        states = [
-            WorkerState(name, self.settings.slots, one.registered, one.draining, one.tasks, one.idle_since_s)
-            for name, one in self._workers.items()
-        ]
-        for step in next_steps(now_s, states, wanted, self.settings.slots, self.settings.linger_s):
-            self._carry_out(step, now_s)
-
-    def _reap(self, now_s: float) -> None:
-        """Let go of daemons that have ended, or that take too long to."""
-        for name, worker in list(self._workers.items()):
-            reason = worker.trouble(now_s)
-            if reason is not None:
-                self._let_go(name, now_s)
-                self._fail(f"Spark worker {name!r} was lost: {reason}")
-        for leaving in list(self._leaving):
-            daemon, until_s = leaving
-            if daemon.ended() is not None or now_s > until_s:
-                daemon.kill()
-                self._leaving.remove(leaving)
-
-    def _carry_out(self, step: Step, now_s: float) -> None:
-        match step:
-            case StartWorkers(count):
-                if self._url is None or now_s < self._not_before_s:
-                    return
-                role = WorkerRole(self._url, self.settings.slots, self.settings.memory_mb)
-                for _ in range(count):
-                    name = self._name("worker")
-                    started = _Worker(self._daemons.start(name, role, self._secret))
-                    with self._changed:
-                        self._workers[name] = started
-            case Decommission(name):
-                self._workers[name].draining = True
-                self._workers[name].idle_since_s = now_s
-                self._workers[name].daemon.decommission()
-            case EndWorker(name):
-                self._let_go(name, now_s)
-
-    def _let_go(self, name: str, now_s: float) -> None:
+        fleet.follow(wanted)
         with self._changed:
-            daemon = self._workers.pop(name).daemon
-        daemon.stop()
-        self._leaving.append((daemon, now_s + STOP_S))
-
-    def _name(self, kind: str) -> str:
-        self._started += 1
-        return f"spark-{self._id}-{kind}-{self._started}"
-
-    def _end_all(self) -> None:
-        """Workers and master at once, and wait until nothing is left of them."""
-        with self._changed:
-            daemons = [worker.daemon for worker in self._workers.values()] + [one for one, _ in self._leaving]
-            self._workers, self._leaving = {}, []
-        if self._master is not None:
-            daemons.append(self._master)
-        until_s = time.monotonic() + STOP_S
-        for daemon in daemons:
-            daemon.stop()
-        while any(daemon.ended() is None for daemon in daemons) and time.monotonic() < until_s:
-            time.sleep(0.05)
-        for daemon in daemons:
-            daemon.kill()
+            self._workers = fleet.workers()
 
 
 @dataclass(frozen=True)
@@ -389,3 +230,10 @@ class SlotClaim:
     def keep(self, slots: int) -> None:
         """See `Claim`."""
         self.cluster.keep(self.claimed, slots)
+
+
+def _by_query(claims: Iterable[Claimed]) -> dict[str, int]:
+    slots: Counter[str] = Counter()
+    for claim in claims:
+        slots[claim.query] += claim.slots
+    return dict(slots)

@@ -28,6 +28,11 @@ class WorkerState:
     idle_since_s: float | None = None
     """Since when its executor is seen without a task; None if it is not."""
 
+    @property
+    def state(self) -> str:
+        """In a word, for people."""
+        return "draining" if self.draining else "ready" if self.registered else "starting"
+
 
 @dataclass(frozen=True)
 class StartWorkers:

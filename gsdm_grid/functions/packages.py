@@ -44,9 +44,13 @@ class PackageSet:
 
     def holds(self, module: ModuleType) -> bool:
         """Whether a loaded module is one of its files, or a namespace of them."""
-        places = [getattr(module, "__file__", None)]
+        known = getattr(module, "__dict__", {})  # modules that load themselves when asked for more are not asked
+        places = [known.get("__file__")]
         if places == [None]:
-            places = list(getattr(module, "__path__", None) or ())
+            try:
+                places = list(known.get("__path__") or ())
+            except KeyError:  # a namespace in a package that somebody has unloaded
+                return False
         inside = f"{self.folder}{os.sep}"
         return bool(places) and all(isinstance(place, str) and place.startswith(inside) for place in places)
 
@@ -123,8 +127,8 @@ class PackageSets:
         if self._current == to:
             return
         if (current := self._current) is not None:
+            loaded = [name for name, module in list(sys.modules.items()) if current.holds(module)]
             sys.path.remove(str(current.folder))
-            loaded = {name for name, module in list(sys.modules.items()) if current.holds(module)}
             self._apart.setdefault(current.digest, {}).update({name: sys.modules.pop(name) for name in loaded})
         if to is not None:
             sys.path.append(str(to.folder))

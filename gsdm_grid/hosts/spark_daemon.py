@@ -24,7 +24,7 @@ WORKER_ATTRIBUTE = "GSDM_WORKER"
 WORKER_TIMEOUT_S = 20
 LOOPBACK = "127.0.0.1"
 _POLL_S = 0.05
-_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,9 @@ def _main(role: MasterRole | WorkerRole, address: str, folder: Path) -> list[str
 def _environment(name: str, secret: str, folder: Path) -> dict[str, str]:
     """Of a daemon, and of the executors it starts. The secret is here, where other people do not see it."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "SPARK_", "PYSPARK_"))}
+    java = f"{inherited.get('JAVA_TOOL_OPTIONS', '')} -XX:-UsePerfData -Djava.io.tmpdir={folder}".strip()
     return inherited | {
+        "JAVA_TOOL_OPTIONS": java,
         "_SPARK_AUTH_SECRET": secret,
         "SPARK_HOME": str(spark_home()),
         "SPARK_SCALA_VERSION": _scala_version(),  # else a worker looks for the folders of a build

@@ -15,8 +15,9 @@ import psutil
 from gsdm_grid import PCC, Grid, PhysicalWindow, Radio, Settings, register_input_stream
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts import RayPool, SparkPool
-from resource_manager.spark_cluster import ClusterSettings, SparkCluster
+from resource_manager.spark_cluster import SparkCluster
 from resource_manager.spark_daemons import RayDaemons
+from resource_manager.spark_fleet import FleetSettings
 
 COUNT = 20_000
 DEADLINE_S = 90.0
@@ -123,9 +124,10 @@ def refuse(grid):
 
 def main():
     os.environ["GSDM_SCENARIO"] = str(os.getpid())
+    os.environ["RAY_worker_niceness"] = "0"
     began_s = time.monotonic()
     ray_pool = RayPool()
-    cluster = SparkCluster(RayDaemons(ray_pool.connect), ClusterSettings(slots=2, linger_s=1.0, memory_mb=512))
+    cluster = SparkCluster(RayDaemons(ray_pool.connect), FleetSettings(slots=2, linger_s=1.0, memory_mb=512))
     pool = SparkPool(executors=cluster)
     with Grid("grid", Settings(block_bytes=20_000), pools={"ray": ray_pool, "spark": pool}) as grid:
         run_two_queries(grid, pool)

@@ -126,6 +126,18 @@ def test_namespaces_that_the_environment_has_too_stay_in_sight(make_set, tmp_pat
     del sys.modules["gsdm_test_space"]
 
 
+def test_namespaces_that_lost_their_package_are_left_alone(two, tmp_path, monkeypatch):
+    (tmp_path / "environment" / "gsdm_test_outer" / "inner").mkdir(parents=True)
+    (tmp_path / "environment" / "gsdm_test_outer" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "environment")
+    import gsdm_test_outer.inner  # noqa: F401
+
+    del sys.modules["gsdm_test_outer"]
+    with two.importing("one"):
+        assert version() == "1.0"
+    del sys.modules["gsdm_test_outer.inner"]
+
+
 def test_what_a_process_adopts_it_can_import_at_any_time(two):
     two.adopt("one")
     two.adopt("one")

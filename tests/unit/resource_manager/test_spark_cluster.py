@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.executors import Executor
 from gsdm_grid.hosts.spark_daemon import MasterRole
-from resource_manager.spark_cluster import ClusterSettings, SparkCluster
+from resource_manager.spark_cluster import SparkCluster
+from resource_manager.spark_fleet import FleetSettings
 from resource_manager.spark_slots import (
     DRAIN_S,
     Decommission,
@@ -203,7 +204,7 @@ def cluster_of():
     made = []
 
     def make(daemons, **settings):
-        cluster = SparkCluster(daemons, ClusterSettings(slots=SIZE, **{"linger_s": 0.0, **settings}))
+        cluster = SparkCluster(daemons, FleetSettings(slots=SIZE, **{"linger_s": 0.0, **settings}))
         cluster.watch(daemons.observe)
         made.append(cluster)
         return cluster
