@@ -50,7 +50,7 @@ from gsdm_grid.functions import functions
 from gsdm_grid.planning import Demands, Plan, check_sites, compile_query, pinned_names, placement_policy, resumption
 from gsdm_grid.planning.split_sites import scaled_sites
 from resource_manager.policy import AutoscalePolicy
-from resource_manager.pools import named_pools
+from resource_manager.pools import named_pools, own_pools
 
 _log = logging.getLogger("gsdm.coordinator")
 DESIRED = {
@@ -81,6 +81,7 @@ class Coordinator:
         self._store = store
         self._changes: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
         self._grid: Grid | None = None
+        self._pools = own_pools(settings.grid)
         self._specifications: dict[str, QuerySpecification] = {}
         self._logs: dict[tuple[str, str], ResultLog] = {}
         self._ran: dict[str, bool] = {}
@@ -101,6 +102,7 @@ class Coordinator:
             on_change=self._on_change,
             on_waiting=self._on_waiting,
             named=named_pools(self.settings.grid),
+            pools=self._pools,
         )
         self._recorder.start()
         self.operations.forget_old()
@@ -127,6 +129,8 @@ class Coordinator:
         self.operations.stop()
         if self._grid is not None:
             self._grid.close()
+        for pool in self._pools.values():
+            pool.close()
         self.operations.close()
         self._changes.put(None)
         if self._recorder.is_alive():

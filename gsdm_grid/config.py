@@ -44,6 +44,8 @@ class Settings:
     """Whether a Ray started here serves its dashboard."""
     spark_master: str | None = None
     """Spark master to use; None runs Spark inside this process's JVM (``local[n]``)."""
+    ray_most_cpus: float | None = None
+    """How many CPUs the autoscaler of the Ray cluster may bring it to; None: it has none."""
     spare_hosts: int = 0
     """How many Ray actors are kept ready, so that queries start sooner."""
     pools: Mapping[str, str] = field(default_factory=dict)

@@ -70,6 +70,7 @@ class RayDaemons:
 
     ``connect`` connects this process to Ray, if it is not connected; ``vacate`` is told when an actor's place is free
     again. ``local`` says that Ray is on this machine only, so that daemons need not be reached from elsewhere.
+    ``most_cpus`` is for a cluster with an autoscaler, and says how many it may come to have.
     """
 
     def __init__(
@@ -78,11 +79,13 @@ class RayDaemons:
         local: bool = True,
         place: Place = one_cpu_per_slot,
         vacate: Callable[[str], None] = _nowhere,
+        most_cpus: float | None = None,
     ) -> None:
         self.connect = connect
         self._local = local
         self._place = place
         self._vacate = vacate
+        self._most_cpus = most_cpus
 
     def address(self) -> str:
         """See `Daemons`."""
@@ -91,9 +94,11 @@ class RayDaemons:
         return LOOPBACK if self._local else str(ray.util.get_node_ip_address())
 
     def room(self, slots: int) -> float:
-        """See `Daemons`: what an autoscaler may add is room too."""
-        machines, _ = clusters_machines()
-        return sum(machine.resources.get(CPU, 0.0) // slots * machine.most for machine in machines) * slots
+        """See `Daemons`."""
+        if self._most_cpus is not None:
+            return self._most_cpus // slots * slots
+        machines = clusters_machines()
+        return sum(machine.resources.get(CPU, 0.0) // slots for machine in machines) * slots
 
     def start(self, name: str, role: MasterRole | WorkerRole, secret: str) -> Daemon:
         """See `Daemons`: the master is on the machine of this process, without which it is of no use."""

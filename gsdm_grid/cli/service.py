@@ -77,10 +77,16 @@ def serve(
     tls_certificate: Annotated[Path | None, typer.Option(help="Certificate chain, a PEM file.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, a PEM file.")] = None,
     ray_address: Annotated[str | None, typer.Option(help="Ray cluster to use; else one is started.")] = None,
-    spark_master: Annotated[str | None, typer.Option(help="Spark master to use; else a local one.")] = None,
+    spark_master: Annotated[
+        str | None, typer.Option(help="Spark master to use; ray: executors on what Ray gives; else a local one.")
+    ] = None,
     address: Annotated[
         str, typer.Option(help="Address of this machine that working nodes on others reach it by.")
     ] = "127.0.0.1",
+    ray_most_cpus: Annotated[
+        float | None,
+        typer.Option(min=0, help="The Ray cluster has an autoscaler, which brings it to at most so many CPUs."),
+    ] = None,
     pools: Annotated[
         list[str] | None,
         typer.Option(
@@ -113,6 +119,7 @@ def serve(
             address=address,
             ray_address=ray_address,
             spark_master=spark_master,
+            ray_most_cpus=ray_most_cpus,
             spare_hosts=spare_hosts,
             pools=_named(pools or ()),
         ),

@@ -60,7 +60,12 @@ class Grid:
         self._pools: dict[HostKind, HostPool] = {
             "thread": threads,
             "local": threads,
-            "ray": RayPool(self.settings.ray_address, self.settings.ray_dashboard, self.settings.spare_hosts),
+            "ray": RayPool(
+                self.settings.ray_address,
+                self.settings.ray_dashboard,
+                self.settings.spare_hosts,
+                self.settings.ray_most_cpus,
+            ),
             "spark": SparkPool(self.settings.spark_master),
             **(pools or {}),
         }

@@ -23,7 +23,7 @@ import cloudpickle
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest
 
-MakePools = Callable[[], Mapping[str, HostPool]]
+MakePools = Callable[[], Mapping[Any, HostPool]]
 CLOSE_S = 30.0
 
 

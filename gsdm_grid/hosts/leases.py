@@ -27,19 +27,15 @@ MEMORY = "memory"
 
 @dataclass(frozen=True)
 class Machine:
-    """What one machine of the cluster has in all, or a kind of machine that an autoscaler may add. Immutable."""
+    """What one machine of the cluster has in all. Immutable."""
 
     resources: Mapping[str, float]
-    labels: Mapping[str, str] | None = None
-    """None where they are not known before the machine is there."""
-    most: float = 1
-    """How many of this kind there can be."""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def fits(self, needs: Needs) -> bool:
         """Whether a host with these needs could ever be here."""
         enough = all(self.resources.get(name, 0.0) >= amount for name, amount in quantities(needs).items())
-        labels = self.labels
-        return enough and (labels is None or all(labels.get(name) == value for name, value in needs.labels.items()))
+        return enough and all(self.labels.get(name) == value for name, value in needs.labels.items())
 
 
 def quantities(needs: Needs) -> dict[str, float]:
@@ -59,17 +55,25 @@ def described(amounts: Mapping[str, float]) -> str:
     return ", ".join(parts) or "nothing"
 
 
-def obstacle(bundles: Sequence[Bundle], machines: Sequence[Machine]) -> str | None:
-    """Why a cluster of such machines can never host these bundles; None if it may."""
+def obstacle(bundles: Sequence[Bundle], machines: Sequence[Machine], most_cpus: float | None = None) -> str | None:
+    """Why a cluster of such machines can never host these bundles; None if it may.
+
+    With an autoscaler, which may bring it to ``most_cpus``, machines may come that nobody knows yet.
+    """
     total: Counter[str] = Counter()
     for bundle in bundles:
         total.update(quantities(bundle.needs))
+    if most_cpus is not None:
+        if total[CPU] <= most_cpus:
+            return None
+        return f"it asks for {total[CPU]:g} CPUs, and there are {most_cpus:g} at most"
+    for bundle in bundles:
         if not any(machine.fits(bundle.needs) for machine in machines):
             labels = ", ".join(f"{name}={value}" for name, value in bundle.needs.labels.items())
             asked = described(quantities(bundle.needs)) + (f" on a machine labelled {labels}" if labels else "")
             return f"no machine has {asked} for {' and '.join(bundle.sites)}"
     for name, amount in total.items():
-        there = sum(machine.resources.get(name, 0.0) * machine.most for machine in machines)
+        there = sum(machine.resources.get(name, 0.0) for machine in machines)
         if amount > there:
             return f"it asks for {described({name: amount})} in all, and there are {described({name: there})}"
     return None
@@ -182,10 +186,12 @@ class Lease:
 class RayLeases:
     """The book of all leases on the Ray cluster that this process is connected to. Thread-safe.
 
-    One request waits at a time, in the order in which they came: two never hold half of what both need.
+    One request waits at a time: two never hold half of what both need. ``most_cpus`` is for a cluster with an
+    autoscaler, and says how many it may come to have.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_cpus: float | None = None) -> None:
+        self._most_cpus = most_cpus
         self._leases: list[Lease] = []
         self._lock = threading.Lock()
         self._turn = threading.Lock()
@@ -193,19 +199,18 @@ class RayLeases:
 
     def acquire(self, request: HostRequest) -> Lease:
         """A lease for a request; waits for what others hold, refuses what there will never be."""
-        machines, elastic = clusters_machines()
+        machines = clusters_machines()
         wanted = _bundles(request, machines)
-        why = obstacle(wanted, machines)
+        why = obstacle(wanted, machines, self._most_cpus)
         if why is not None:
-            there = f"the cluster has {self.there()}" + (", and what its autoscaler may add" if elastic else "")
-            raise ResourceError(f"query {request.query!r} cannot be placed: {why}; {there}")
+            raise ResourceError(f"query {request.query!r} cannot be placed: {why}; the cluster has {self.there()}")
         lease = Lease(self, request, wanted)
         lease.reason = "it is not its turn yet"
         with self._lock:
             self._leases.append(lease)
         deadline_s = time.monotonic() + request.deadline_s
         try:
-            with self._in_turn(lease, request, deadline_s), self._asked_for(elastic):
+            with self._in_turn(lease, request, deadline_s), self._asked_for():
                 for together in _gangs(wanted):
                     self._reserve(lease, together, request, deadline_s)
         except BaseException:
@@ -227,9 +232,9 @@ class RayLeases:
             self._turn.release()
 
     @contextlib.contextmanager
-    def _asked_for(self, elastic: bool) -> Iterator[None]:
+    def _asked_for(self) -> Iterator[None]:
         """Tell an autoscaler at once what is needed in all; withdrawn in any case: leases speak for themselves."""
-        if not elastic:
+        if self._most_cpus is None:
             yield
             return
         from ray.autoscaler.sdk import request_resources
@@ -304,18 +309,11 @@ class RayLeases:
         return [lease.to_json() for lease in leases]
 
 
-def clusters_machines() -> tuple[list[Machine], bool]:
-    """Machines that the cluster has and, if it has an autoscaler, may get; and whether it has one."""
+def clusters_machines() -> list[Machine]:
+    """Machines that the cluster has."""
     import ray
 
-    machines = [Machine(node["Resources"], node["Labels"]) for node in ray.nodes() if node["Alive"]]
-    config = ray._private.state.state.get_cluster_config()
-    kinds = [
-        Machine(dict(kind.resources), None, kind.max_count if kind.max_count >= 0 else float("inf"))
-        for kind in (config.node_group_configs if config is not None else ())
-        if kind.max_count != 0
-    ]
-    return machines + kinds, bool(kinds)
+    return [Machine(node["Resources"], node["Labels"]) for node in ray.nodes() if node["Alive"]]
 
 
 def _needs(request: HostRequest) -> dict[str, Needs]:

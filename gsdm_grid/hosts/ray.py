@@ -195,8 +195,14 @@ class RayPool:
     pool's own starts it and lives until `close`. A process can be connected to one Ray cluster only.
     """
 
-    def __init__(self, address: str | None = None, dashboard: bool = False, spares: int = 0) -> None:
-        self.leases = RayLeases()
+    def __init__(
+        self,
+        address: str | None = None,
+        dashboard: bool = False,
+        spares: int = 0,
+        most_cpus: float | None = None,
+    ) -> None:
+        self.leases = RayLeases(most_cpus)
         self._address = address
         self._dashboard = dashboard
         self._spares = Spares(spares)

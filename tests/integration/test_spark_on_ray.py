@@ -11,7 +11,7 @@ import pytest
 
 SCENARIO = Path(__file__).with_name("spark_on_ray_scenario.py")
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(450)]
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def told(tmp_path_factory):
         env={**os.environ, "RAY_TMPDIR": tempfile.gettempdir(), "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=420,
         check=False,
     )
     lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]

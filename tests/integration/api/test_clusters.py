@@ -196,15 +196,19 @@ AUTOSCALED = {
 
 
 @pytest.fixture
-def autoscaled(tmp_path, free_port):
+def autoscaled(tmp_path, free_port, monkeypatch):
     """Address of a Ray cluster of one machine without CPUs, whose autoscaler may add six of one each."""
     from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID
 
+    monkeypatch.setenv("RAY_AUTH_MODE", os.environ.get("RAY_AUTH_MODE", "disabled"))  # for it and the coordinator
     config = tmp_path / "autoscaling.json"
-    given = {**AUTOSCALED, "provider": {**AUTOSCALED["provider"], "head_node_id": FAKE_HEAD_NODE_ID}}
+    address = f"127.0.0.1:{free_port}"
+    provider = {**AUTOSCALED["provider"], "head_node_id": FAKE_HEAD_NODE_ID, "gcs_address": address}
+    given = {**AUTOSCALED, "provider": provider}
     config.write_text(json.dumps(given))
     ray = Path(sys.executable).with_name("ray")
-    options = ["--head", "--block", "--num-cpus=0", f"--port={free_port}", f"--autoscaling-config={config}"]
+    where = ["--node-ip-address=127.0.0.1", f"--port={free_port}"]
+    options = ["--head", "--block", "--num-cpus=0", *where, f"--autoscaling-config={config}"]
     quiet = ["--include-dashboard=false", "--disable-usage-stats", f"--ray-client-server-port={free_port + 1}"]
     environment = {
         **os.environ,
@@ -216,7 +220,7 @@ def autoscaled(tmp_path, free_port):
     }
     with (tmp_path / "ray.log").open("wb") as log:
         head = subprocess.Popen([ray, "start", *options, *quiet], env=environment, stdout=log, stderr=log)
-    yield f"127.0.0.1:{free_port}"
+    yield address
     below = psutil.Process(head.pid).children(recursive=True)
     head.terminate()
     head.wait(30)
@@ -236,7 +240,7 @@ def test_machines_come_when_a_query_needs_them_and_go_when_it_has_stopped(autosc
         told = client.get("/v1/resources").json()["ray"]
         return sum(1 for node in told["nodes"] if node["resources"].get("CPU")) if told["started"] else -1
 
-    options = ("--placement", "ray", "--ray-address", autoscaled, "--spare-hosts", "0")
+    options = ("--placement", "ray", "--ray-address", autoscaled, "--ray-most-cpus", "6", "--spare-hosts", "0")
     service = own_service(*options).start()
     with service.client() as client:
         wait_for(lambda: machines(client), lambda count: count == 0, 60)

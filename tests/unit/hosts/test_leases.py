@@ -30,10 +30,10 @@ def test_more_than_all_machines_have_is_refused_in_all():
     assert told == "it asks for 9 CPUs in all, and there are 8 CPUs"
 
 
-def test_machines_that_an_autoscaler_may_add_count_and_their_labels_are_not_known_before():
-    kind = Machine({"CPU": 4.0}, None, most=10)
-    assert obstacle([bundle(f"q/{i}", cpus=3, labels={"near": "x"}) for i in range(3)], [kind]) is None
-    assert obstacle([bundle(f"q/{i}", cpus=4) for i in range(11)], [kind]) is not None
+def test_with_an_autoscaler_machines_may_come_that_nobody_knows_yet_up_to_a_limit():
+    assert obstacle([bundle(f"q/{i}", cpus=3, labels={"near": "x"}) for i in range(3)], [], 10) is None
+    told = obstacle([bundle(f"q/{i}", cpus=4) for i in range(11)], [SMALL], 40)
+    assert told == "it asks for 44 CPUs, and there are 40 at most"
 
 
 @given(st.lists(st.floats(0.1, 8), min_size=1, max_size=8), st.integers(1, 4))
