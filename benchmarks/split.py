@@ -48,8 +48,9 @@ from gsdm_grid.planning.split_cost import Prediction, StreamShares
 BLOCK_BYTES = 8 << 20
 """Physical windows of the plans: where doubling stops to gain on this kind of machine (`gsdm tune`)."""
 N = BLOCK_BYTES // TUPLE_BYTES
-N_BROADCAST = N // 8
-"""Tuples per physical window where much is broadcast: 64 times as much leaves a splitter as enters it."""
+N_WIDE, N_BROADCAST = N // 2, N // 8
+"""Tuples per physical window where plans are compared by width, and by what is broadcast: 64 times as much leaves a
+splitter as enters it, and all of that is in memory."""
 N_SPLITTER = (2 << 20) // TUPLE_BYTES
 """Tuples per physical window of the splitter by itself: 2 MiB, the default of queries."""
 MOST_P = 24
@@ -156,7 +157,7 @@ def measured_points(profile: SplitProfile, report: Report, quick: bool) -> list[
     """Plans by width at b = 0.5 % and by broadcast share at w = 64, with what the model says of each."""
     widths: Sequence[int] = (2, 16, 64) if quick else (2, 8, 32, 64, 128, 256, 512)
     shares: Sequence[float] = (0.0, 0.05, 0.5) if quick else (0.0, 0.005, 0.05, 0.2, 0.5, 1.0)
-    sweeps = {"w": (N, [(w, B) for w in widths]), "b": (N_BROADCAST, [(64, b) for b in shares])}
+    sweeps = {"w": (N_WIDE, [(w, B) for w in widths]), "b": (N_BROADCAST, [(64, b) for b in shares])}
     made = []
     for sweep, (n, settings) in sweeps.items():
         with Grid("threads", Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
