@@ -20,8 +20,6 @@ from gsdm_grid.operators.base import Blocks, StreamOperator
 
 HOT_SHARE = 1.5  # times the mean, from which the fullest output is called hot
 HOT_SIGMAS = 4.0  # beyond what chance explains
-
-
 Decide = Callable[[PhysicalWindow], Decision]
 
 
@@ -79,6 +77,9 @@ class Splitter(StreamOperator):
         if not len(block):
             return [PhysicalWindow.empty(self._type, mark)] * self._ways
         decision = self._decide(block)
+        if decision.broadcast is not None and decision.broadcast.all():  # the same for all: no need for copies
+            self._count(len(block), decision.broadcast, np.arange(self._ways + 1) * len(block))
+            return [block.stamped(mark=mark)] * self._ways
         rows, borders = scatter(decision.outputs, decision.broadcast, self._ways)
         self._count(len(block), decision.broadcast, borders)
         whole = block if _is_all(rows, len(block)) else gathered(block, rows)

@@ -86,6 +86,15 @@ def test_outputs_without_tuples_get_the_mark():
     assert [part.mark for part in Splitter(Mixed, 3, lambda b: Decision(np.zeros(0, int))).push(0, alone)] == [12] * 3
 
 
+def test_what_is_broadcast_as_a_whole_is_not_copied():
+    block = mixed(4).stamped(ordinals=range(4), mark=9)
+    splitter = Splitter(Mixed, 3, lambda b: Decision(np.full(len(b), -1), np.ones(len(b), bool)))
+    made = splitter.push(0, block)
+    assert [(list(part), part.mark) for part in made] == [(list(block), 9)] * 3
+    assert all(np.shares_memory(part.number, block.number) for part in made)
+    assert (splitter.statistics()["b"], splitter.statistics()["per_output"]) == (1.0, [4, 4, 4])
+
+
 def test_context_of_a_segment_is_not_split():
     block = mixed(5).stamped(ordinals=range(5), halo=2)
     made = Splitter(Mixed, 2, lambda b: Decision(b.number % 2)).push(0, block)
