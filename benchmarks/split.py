@@ -77,9 +77,10 @@ def main() -> int:
     single = one_splitter(3 if options.quick else 9)
     for name, rate in single.items():
         report.row(name, rate / 1e6, "", 1e9 / rate, "")
-    profile = profile_split("threads", report.progress, quick=options.quick, block_bytes=BLOCK_BYTES)
+    profile = measured_profile(report, options.quick)
     parasplit = parasplit_end_to_end(profile, report, options.quick)
-    points = measured_points(profile, report, options.quick)
+    points = by_width(profile, report, options.quick)
+    points += by_broadcast(measured_profile(report, options.quick), report, options.quick)  # machines change their pace
     channel_tuples_s = channel_rate(options.quick) / TUPLE_BYTES
     p, at_channel = parasplit_at_channel(profile, channel_tuples_s, report)
     report.row("channel, shared memory (measured)", channel_tuples_s / 1e6, "", "", "")
@@ -153,28 +154,41 @@ def loop_over_tuples(block: PhysicalWindow, w: int) -> list[list[tuple[int, ...]
     return outputs
 
 
-def measured_points(profile: SplitProfile, report: Report, quick: bool) -> list[dict[str, Any]]:
-    """Plans by width at b = 0.5 % and by broadcast share at w = 64, with what the model says of each."""
-    widths: Sequence[int] = (2, 16, 64) if quick else (2, 8, 32, 64, 128, 256, 512)
-    shares: Sequence[float] = (0.0, 0.05, 0.5) if quick else (0.0, 0.005, 0.05, 0.2, 0.5, 1.0)
-    sweeps = {"w": (N_WIDE, [(w, B) for w in widths]), "b": (N_BROADCAST, [(64, b) for b in shares])}
+def measured_profile(report: Report, quick: bool) -> SplitProfile:
+    """Coefficients, measured now, by runs that are not compared with anything."""
+    return profile_split("threads", report.progress, quick=quick, block_bytes=BLOCK_BYTES)
+
+
+def by_width(profile: SplitProfile, report: Report, quick: bool) -> list[dict[str, Any]]:
+    """Plans by width at b = 0.5 %."""
+    widths = (2, 16, 64) if quick else (2, 8, 32, 64, 128, 256, 512)
+    return measured_points("w", N_WIDE, [(w, B) for w in widths], profile, report)
+
+
+def by_broadcast(profile: SplitProfile, report: Report, quick: bool) -> list[dict[str, Any]]:
+    """Plans by broadcast share at w = 64."""
+    shares = (0.0, 0.05, 0.5) if quick else (0.0, 0.005, 0.05, 0.2, 0.5, 1.0)
+    return measured_points("b", N_BROADCAST, [(64, b) for b in shares], profile, report)
+
+
+def measured_points(
+    sweep: str, n: int, settings: Sequence[tuple[int, float]], profile: SplitProfile, report: Report
+) -> list[dict[str, Any]]:
+    """All plans at these widths and broadcast shares, with what the model says of each."""
     made = []
-    for sweep, (n, settings) in sweeps.items():
-        with Grid("threads", Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
-            for (w, b), plan in itertools.product(settings, PLANS):
-                shares = StreamShares(b=b, n=n)
-                predicted = choose_split(profile.coefficients, shares, w, has_bfn=b > 0, p=P).named(plan)
-                splitters = predicted.site_count - w
-                if splitters > MOST_SPLITTERS:
-                    report.progress(
-                        f"{plan}, w = {w}, b = {b:.1%}: {splitters} splitters are too many for this machine"
-                    )
-                    continue
-                tuples = max(int(2_000_000 / (1 + w * b)), 6 * n)
-                run = run_split(grid, split_flow(plan, w, p=P, b=b, a=profile.coefficients.a), tuples, n, b)
-                point = {"sweep": sweep, "plan": plan, "w": w, "b": b, **compared(run, predicted)}
-                made.append(point)
-                show_point(point, report)
+    with Grid("threads", Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
+        for (w, b), plan in itertools.product(settings, PLANS):
+            shares = StreamShares(b=b, n=n)
+            predicted = choose_split(profile.coefficients, shares, w, has_bfn=b > 0, p=P).named(plan)
+            splitters = predicted.site_count - w
+            if splitters > MOST_SPLITTERS:
+                report.progress(f"{plan}, w = {w}, b = {b:.1%}: {splitters} splitters are too many for this machine")
+                continue
+            tuples = max(int(2_000_000 / (1 + w * b)), 6 * n)
+            run = run_split(grid, split_flow(plan, w, p=P, b=b, a=profile.coefficients.a), tuples, n, b)
+            point = {"sweep": sweep, "plan": plan, "w": w, "b": b, **compared(run, predicted)}
+            made.append(point)
+            show_point(point, report)
     return made
 
 
