@@ -56,7 +56,7 @@ _parsing = threading.RLock()
 def parsed(text: str) -> ast.expr:
     """The syntax tree of an expression.
 
-    One thread at a time: Python counts the depth of trees that it makes for all threads together, and raises SystemError
+    One thread at a time: Python counts the depth of such trees for all threads together, and raises SystemError
     if a second one comes in between.
     """
     with _parsing:
