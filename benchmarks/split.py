@@ -48,10 +48,14 @@ from gsdm_grid.planning.split_cost import Prediction, StreamShares
 BLOCK_BYTES = 8 << 20
 """Physical windows of the plans: where doubling stops to gain on this kind of machine (`gsdm tune`)."""
 N = BLOCK_BYTES // TUPLE_BYTES
-N_BROADCAST = N // 8
-"""Tuples per physical window where much is broadcast: 64 times as much leaves a splitter as enters it."""
+N_WIDE, N_BROADCAST = N // 2, N // 8
+"""Tuples per physical window where plans are compared by width, and by what is broadcast: 64 times as much leaves a
+splitter as enters it, and all of that is in memory."""
 N_SPLITTER = (2 << 20) // TUPLE_BYTES
 """Tuples per physical window of the splitter by itself: 2 MiB, the default of queries."""
+MOST_P = 24
+MOST_SPLITTERS = 100
+"""Plans with more of them are not run: with hundreds of threads on two cores their CPU times say nothing any more."""
 P = 4
 """Window splitters of parasplit in the comparison of plans."""
 PLANS = ("fsplit", "exptree", "maxtree", "autosplit", "parasplit")
@@ -73,11 +77,14 @@ def main() -> int:
     single = one_splitter(3 if options.quick else 9)
     for name, rate in single.items():
         report.row(name, rate / 1e6, "", 1e9 / rate, "")
-    profile = profile_split("threads", report.progress, quick=options.quick, block_bytes=BLOCK_BYTES)
+    profile = measured_profile(report, options.quick)
     parasplit = parasplit_end_to_end(profile, report, options.quick)
-    points = measured_points(profile, report, options.quick)
+    points = by_width(profile, report, options.quick)
+    points += by_broadcast(measured_profile(report, options.quick), report, options.quick)  # machines change their pace
     channel_tuples_s = channel_rate(options.quick) / TUPLE_BYTES
-    at_channel = parasplit_at_channel(profile, channel_tuples_s)
+    p, at_channel = parasplit_at_channel(profile, channel_tuples_s, report)
+    report.row("channel, shared memory (measured)", channel_tuples_s / 1e6, "", "", "")
+    report.row(f"parasplit, p = {p}, q = 64 (derived)", at_channel / 1e6, "", "", "")
     if options.plots:
         plot_theory(options.plots / "split-theory.png")
         for key, label in (("w", "w, b = 0.5 %"), ("b", "b, w = 64")):
@@ -88,12 +95,12 @@ def main() -> int:
             "vs_loop": single["splitter"] / single["Python loop"],
             "of_copy": single["splitter"] / single["copy"],
             "parasplit_tuples_s": parasplit["tuples_s"],
-            "of_channel": at_channel.rate / channel_tuples_s,
+            "of_channel": at_channel / channel_tuples_s,
             "efficiency": parasplit["efficiency"],
             "model_error": statistics.median(point["error"] for point in points),
             "derived": {
                 "parasplit_tuples_s": parasplit["derived_tuples_s"],
-                "parasplit_p": at_channel.shape["p"],
+                "parasplit_p": p,
                 "channel_tuples_s": channel_tuples_s,
             },
             "fit_error": profile.error,
@@ -147,27 +154,42 @@ def loop_over_tuples(block: PhysicalWindow, w: int) -> list[list[tuple[int, ...]
     return outputs
 
 
-def measured_points(profile: SplitProfile, report: Report, quick: bool) -> list[dict[str, Any]]:
-    """Plans by width at b = 0.5 % and by broadcast share at w = 64, with what the model says of each."""
-    widths: Sequence[int] = (2, 16, 64) if quick else (2, 8, 32, 64, 128, 256, 512)
-    shares: Sequence[float] = (0.0, 0.05, 0.5) if quick else (0.0, 0.005, 0.05, 0.2, 0.5, 1.0)
-    sweeps = {"w": (N, [(w, B) for w in widths]), "b": (N_BROADCAST, [(64, b) for b in shares])}
+def measured_profile(report: Report, quick: bool) -> SplitProfile:
+    """Coefficients, measured now, by runs that are not compared with anything."""
+    return profile_split("threads", report.progress, quick=quick, block_bytes=BLOCK_BYTES)
+
+
+def by_width(profile: SplitProfile, report: Report, quick: bool) -> list[dict[str, Any]]:
+    """Plans by width at b = 0.5 %."""
+    widths = (2, 16, 64) if quick else (2, 8, 32, 64, 128, 256, 512)
+    return measured_points("w", N_WIDE, [(w, B) for w in widths], profile, report)
+
+
+def by_broadcast(profile: SplitProfile, report: Report, quick: bool) -> list[dict[str, Any]]:
+    """Plans by broadcast share at w = 64."""
+    shares = (0.0, 0.05, 0.5) if quick else (0.0, 0.005, 0.05, 0.2, 0.5, 1.0)
+    return measured_points("b", N_BROADCAST, [(64, b) for b in shares], profile, report)
+
+
+def measured_points(
+    sweep: str, n: int, settings: Sequence[tuple[int, float]], profile: SplitProfile, report: Report
+) -> list[dict[str, Any]]:
+    """All plans at these widths and broadcast shares, with what the model says of each."""
     made = []
-    for sweep, (n, settings) in sweeps.items():
-        with Grid("threads", Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
-            for (w, b), plan in itertools.product(settings, PLANS):
-                point = {"sweep": sweep, "plan": plan, "w": w, "b": b, **measured_point(grid, profile, plan, w, b, n)}
-                made.append(point)
-                show_point(point, report)
+    with Grid("threads", Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
+        for (w, b), plan in itertools.product(settings, PLANS):
+            shares = StreamShares(b=b, n=n)
+            predicted = choose_split(profile.coefficients, shares, w, has_bfn=b > 0, p=P).named(plan)
+            splitters = predicted.site_count - w
+            if splitters > MOST_SPLITTERS:
+                report.progress(f"{plan}, w = {w}, b = {b:.1%}: {splitters} splitters are too many for this machine")
+                continue
+            tuples = max(int(2_000_000 / (1 + w * b)), 6 * n)
+            run = run_split(grid, split_flow(plan, w, p=P, b=b, a=profile.coefficients.a), tuples, n, b)
+            point = {"sweep": sweep, "plan": plan, "w": w, "b": b, **compared(run, predicted)}
+            made.append(point)
+            show_point(point, report)
     return made
-
-
-def measured_point(grid: Grid, profile: SplitProfile, plan: str, w: int, b: float, n: int) -> dict[str, float]:
-    """One plan, run and predicted."""
-    tuples = max(int(2_000_000 / (1 + w * b)), 6 * n)
-    run = run_split(grid, split_flow(plan, w, p=P, b=b, a=profile.coefficients.a), tuples, n, b)
-    predicted = choose_split(profile.coefficients, StreamShares(b=b, n=n), w, has_bfn=b > 0, p=P).named(plan)
-    return compared(run, predicted)
 
 
 def show_point(point: Mapping[str, Any], report: Report) -> None:
@@ -218,11 +240,16 @@ def channel_rate(quick: bool) -> float:
     return profiling.measure_channel(BLOCK_BYTES, total_bytes=1 << (27 if quick else 29), rounds=1 if quick else 5)
 
 
-def parasplit_at_channel(profile: SplitProfile, channel_tuples_s: float) -> Prediction:
-    """Parasplit with as many splitters as equation 3 asks for to keep up with the channel: derived."""
-    shares = StreamShares(b=B, n=N)
-    p = cost_model_p(profile.coefficients, shares, 64, channel_tuples_s)
-    return parasplit_prediction(profile.coefficients, shares, p, 64, channel_tuples_s)
+def parasplit_at_channel(profile: SplitProfile, channel_tuples_s: float, report: Report) -> tuple[int, float]:
+    """Parasplit into 64 with as many splitters as equation 3 asks for to keep up with the channel: p, and tuples/s.
+
+    The rate is derived from the CPU time of the sites of a run, and is at most that of the channel.
+    """
+    p = min(cost_model_p(profile.coefficients, StreamShares(b=B, n=N), 64, channel_tuples_s), MOST_P)
+    with Grid("threads", Settings(block_bytes=BLOCK_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
+        run = run_split(grid, split_flow("parasplit", 64, p=p, b=B), max(4 * p, 24) * N, N, B)
+    report.progress(f"parasplit, p = {p}: {run.derived_rate / 1e6:.1f} M tuples/s (derived)")
+    return p, min(run.derived_rate, channel_tuples_s)
 
 
 if __name__ == "__main__":

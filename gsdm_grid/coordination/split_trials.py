@@ -164,6 +164,7 @@ PROFILE_RUNS = (
     ("fsplit", 16, 0, 0.1),
     ("fsplit", 100, 0, 0.0),
     ("fsplit", 100, 0, 0.02),
+    ("fsplit", 300, 0, 0.005),
     ("parasplit", 4, 2, 0.0),
     ("parasplit", 50, 3, 0.02),
     ("parasplit", 50, 8, 0.0),

@@ -19,6 +19,9 @@ def label(vertex: Vertex) -> str:
 def _short(value: object) -> str:
     if isinstance(value, dict) and "$function" in value:
         return str(value["$function"]["name"])
+    if isinstance(value, dict) and set(value) == {"function", "params"}:  # a routing function with its parameters
+        inner = ", ".join(f"{name}={_short(one)}" for name, one in value["params"].items())
+        return f"{_short(value['function'])}({inner})"
     return str(value)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gsdm_grid.flow.graph import DataFlow, Vertex
+from gsdm_grid.functions.expressions import parsed
 
 SPLIT, MERGE, SELECT, NOTHING = "split", "S-Merge", "where", "identity"
 
@@ -87,7 +88,7 @@ def _cannot_fail(condition: str) -> bool:
     ``w`` means the number of outputs in rfn, and nothing in a selection.
     """
     try:
-        nodes = list(ast.walk(ast.parse(condition.strip(), mode="eval")))
+        nodes = list(ast.walk(parsed(condition)))
     except (SyntaxError, ValueError, RecursionError):
         return False
     return not any(_may_fail(node) for node in nodes)

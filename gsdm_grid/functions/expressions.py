@@ -16,6 +16,7 @@ not divide where ``seg`` is zero. Text can be compared with constants, and hashe
 from __future__ import annotations
 
 import ast
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
@@ -47,6 +48,19 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 _FUNCTIONS = ("abs", "hash", "int", "max", "min")
 _NUMBERS = ("whole number", "number", "truth value")
+
+
+_parsing = threading.RLock()
+
+
+def parsed(text: str) -> ast.expr:
+    """The syntax tree of an expression.
+
+    One thread at a time: Python counts the depth of such trees for all threads together, and raises SystemError
+    if a second one comes in between.
+    """
+    with _parsing:
+        return ast.parse(text.strip(), mode="eval").body
 
 
 class TupleFault(Exception):
@@ -113,7 +127,7 @@ class Expression:
         if len(text) > LONGEST:
             raise FlowError(place, f"is {len(text)} characters long; at most {LONGEST} are allowed")
         try:
-            self._tree = ast.parse(text.strip(), mode="eval").body
+            self._tree = parsed(text)
         except SyntaxError as error:
             where = f"at character {error.offset}" if error.offset else "at its end"
             raise FlowError(f"{place} {text!r}", f"{error.msg} ({where})") from None

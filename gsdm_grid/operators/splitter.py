@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ from gsdm_grid.operators.base import Blocks, StreamOperator
 
 HOT_SHARE = 1.5  # times the mean, from which the fullest output is called hot
 HOT_SIGMAS = 4.0  # beyond what chance explains
-
-
+_IN_RANGE: Literal["clip"] = "clip"  # row numbers are; this mode of `take` does not check them again
 Decide = Callable[[PhysicalWindow], Decision]
 
 
@@ -38,14 +37,14 @@ def scatter(
     codes[outputs < 0] = ways  # sorted behind all outputs
     if broadcast is None or not broadcast.any():
         order = np.argsort(codes, kind="stable")
-        borders = np.searchsorted(codes.take(order), np.arange(ways + 1))
+        borders = np.searchsorted(codes.take(order, mode=_IN_RANGE), np.arange(ways + 1))
         return order[: borders[ways]], borders
     rows, copies = _repeated(np.flatnonzero(broadcast), len(codes), ways)
-    codes = codes.take(rows)
+    codes = codes.take(rows, mode=_IN_RANGE)
     codes[copies] = np.arange(ways)
     order = np.argsort(codes, kind="stable")
-    borders = np.searchsorted(codes.take(order), np.arange(ways + 1))
-    return rows.take(order[: borders[ways]]), borders
+    borders = np.searchsorted(codes.take(order, mode=_IN_RANGE), np.arange(ways + 1))
+    return rows.take(order[: borders[ways]], mode=_IN_RANGE), borders
 
 
 def _repeated(chosen: NDArray[np.intp], count: int, times: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -79,6 +78,9 @@ class Splitter(StreamOperator):
         if not len(block):
             return [PhysicalWindow.empty(self._type, mark)] * self._ways
         decision = self._decide(block)
+        if decision.broadcast is not None and decision.broadcast.all():  # the same for all: no need for copies
+            self._count(len(block), decision.broadcast, np.arange(self._ways + 1) * len(block))
+            return [block.stamped(mark=mark)] * self._ways
         rows, borders = scatter(decision.outputs, decision.broadcast, self._ways)
         self._count(len(block), decision.broadcast, borders)
         whole = block if _is_all(rows, len(block)) else gathered(block, rows)
@@ -111,14 +113,12 @@ class Splitter(StreamOperator):
 def gathered(block: PhysicalWindow, rows: NDArray[np.intp]) -> PhysicalWindow:
     """These tuples of a block, in this order: a buffer for each column, of which the results are slices."""
     made: dict[str, Column] = {
-        name: column.take(rows)
-        if isinstance(column, Ragged)
-        else column.take(rows, axis=0, mode="clip")  # in range they are; other modes check it again
+        name: column.take(rows) if isinstance(column, Ragged) else column.take(rows, axis=0, mode=_IN_RANGE)
         for name, column in block.columns.items()
     }
     ordinals = block.ordinals
     if not isinstance(ordinals, range):
-        return PhysicalWindow(block.type, made, ordinals.take(rows))
+        return PhysicalWindow(block.type, made, ordinals.take(rows, mode=_IN_RANGE))
     places = rows if ordinals.step == 1 else rows * ordinals.step
     return PhysicalWindow(block.type, made, places + ordinals.start)
 

@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 
-from gsdm_grid import PCC, PhysicalWindow, Radio, register_input_stream
+from gsdm_grid import PCC, PhysicalWindow, Radio, mergestream, parasplit, pipe, register_input_stream
 
 COUNT = 10_000
 
@@ -44,3 +44,26 @@ def test_every_window_arrives_once_and_in_order_though_a_process_is_killed(grid,
     assert query.restarts == {victim: 1}
     assert result.ts.tolist() == block.ts.tolist()
     np.testing.assert_allclose(result.x, np.fft.fft(block.x), atol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["partition.1", "compute.1"])
+def test_every_tuple_arrives_once_and_in_order_though_a_window_splitter_or_query_processor_is_killed(
+    grid, victim, radio_block
+):
+    block = radio_block(COUNT, 32)
+    flow = pipe(parasplit(2, 3, "hash(ts) % w", fun="identity"), mergestream(3))
+    query = grid.cq(flow, [register_input_stream(Radio, block)]).run()
+    got, killed = [], False
+    for result in query.blocks():
+        got.append(result)
+        if not killed and sum(map(len, got)) > COUNT // 10:
+            os.kill(grid.control.registration(query.node(victim)).pid, signal.SIGKILL)
+            killed = True
+    query.wait(60)
+    result = PhysicalWindow.concat(got)
+    assert query.restarts == {victim: 1}
+    assert result.ts.tolist() == block.ts.tolist()
+    np.testing.assert_array_equal(result.x, block.x)
+    router = query.statistics()["partition.0"]
+    assert sum(stream.get("passed_on", 0) for stream in router["streams"].values()) > 0

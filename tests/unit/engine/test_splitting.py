@@ -14,6 +14,7 @@ from gsdm_grid import (
     register_input_stream,
     register_result_stream,
 )
+from gsdm_grid.channels import data_plane
 from gsdm_grid.errors import FunctionError
 from gsdm_grid.flow import exptree, fsplit, mapstream, mergestream, parasplit, splitstream
 from gsdm_grid.functions import per_tuple
@@ -183,5 +184,38 @@ def test_a_stopped_split_goes_on_where_it_was(threads_grid):
                 got[number] += [int(amount) for block in query.blocks(output.name) for amount in block.amount]
         whole = skewed(1000)
         assert got == [whole.amount[whole.xway == number].tolist() for number in range(8)]
+    finally:
+        query.drop()
+
+
+@pytest.fixture
+def through_shared_memory(monkeypatch):
+    """Threads that exchange windows as processes of one machine do."""
+    nobody = type("Nobody", (dict,), {"__setitem__": lambda *_: None, "get": lambda *_: None})
+    monkeypatch.setattr(data_plane, "_planes", nobody())
+    monkeypatch.setattr(data_plane.DataPlane, "is_neighbour", lambda self, endpoint: False)
+    with Grid("threads", Settings(block_bytes=100_000)) as grid:
+        yield grid
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_splits_go_through_shared_memory_and_routers_leave_windows_where_they_are(plan, through_shared_memory):
+    source = [skewed(5000, first) for first in range(0, 100_000, 5000)]
+    split = PLANS[plan](8, "xway", "amount % 97 == 0")
+    flow = pipe("identity", split, mapstream("identity", None, 8, sites=2), mergestream(8))
+    query = through_shared_memory.cq(
+        flow, [register_input_stream(Report, source)], [register_result_stream(blocks=10_000)]
+    )
+    try:
+        got = PhysicalWindow.concat(list(query.run().wait(DEADLINE_S).blocks()))
+        numbers = np.arange(100_000)
+        assert got.amount.tolist() == np.repeat(numbers, np.where(numbers % 97 == 0, 8, 1)).tolist()
+        sent = [
+            stream for site in query.statistics().values() for stream in site["streams"].values() if "shared" in stream
+        ]
+        assert sum(stream["shared"] for stream in sent) > 0
+        first = query.statistics()["partition.0"]  # the router, or the splitter that the stream comes to first
+        passed_on = sum(stream.get("passed_on", 0) for stream in first["streams"].values())
+        assert passed_on > 0 if plan == "parasplit" else passed_on == 0
     finally:
         query.drop()

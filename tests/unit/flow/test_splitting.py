@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from gsdm_grid import PCC, central, create_stream_type, pipe
+from gsdm_grid import PCC, central, create_stream_type, pipe, sqf
 from gsdm_grid.errors import FlowError, GsdmError, UnknownName
 from gsdm_grid.flow import (
     TEMPLATES,
@@ -181,6 +181,18 @@ def test_drawings_show_each_output():
     assert '"split.0" -> "identity.0"' in flow.to_dot()
     assert "-->" in flow.to_mermaid()
     assert "out[1]" in fsplit(2, "xway").to_text()
+
+
+def test_drawings_name_functions_and_do_not_show_their_code():
+    def by_area(block, w, size=2):
+        return block.xway // size % w
+
+    made = sqf(Report, kind="routing", whole=True, register=False)(by_area)
+    assert "split(w=2, rfn=by_area)" in fsplit(2, by_area).to_text()
+    flow = fsplit(2, {"function": made, "params": {"size": 3}})
+    assert "split(w=2, rfn=by_area(size=3))" in flow.to_text()
+    assert DataFlow.from_json(json.loads(json.dumps(flow.to_json()))) == flow
+    assert compiled(flow).sites[0].operators[0].carries == (0, 1)
 
 
 @pytest.mark.parametrize("width", [0, -1, 100_000, "many", None])

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsdm_grid import PhysicalWindow, create_stream_type
@@ -42,6 +42,7 @@ def mixed(count):
     )
 
 
+@settings(deadline=None)
 @given(data=st.data(), count=st.integers(0, 80), ways=st.sampled_from([1, 2, 3, 64, 254, 255, 256, 257, 300]))
 def test_the_kernel_does_what_a_loop_over_tuples_does(data, count, ways):
     outputs = np.array(data.draw(st.lists(st.integers(-1, ways - 1), min_size=count, max_size=count)), np.int64)
@@ -60,6 +61,7 @@ def test_many_tuples_go_where_the_loop_sends_them():
     assert [rows[a:b].tolist() for a, b in itertools.pairwise(borders)] == loop(outputs, broadcast, 64)
 
 
+@settings(deadline=None)
 @given(data=st.data(), count=st.integers(1, 30), ways=st.integers(1, 5), stride=st.sampled_from([1, 3, None]))
 def test_every_kind_of_column_and_the_ordinals_go_along(data, count, ways, stride):
     block = mixed(count)
@@ -82,6 +84,15 @@ def test_outputs_without_tuples_get_the_mark():
     assert np.shares_memory(made[0].number, block.number)  # a block that stays together is not copied
     alone = PhysicalWindow.empty(Mixed, 12)
     assert [part.mark for part in Splitter(Mixed, 3, lambda b: Decision(np.zeros(0, int))).push(0, alone)] == [12] * 3
+
+
+def test_what_is_broadcast_as_a_whole_is_not_copied():
+    block = mixed(4).stamped(ordinals=range(4), mark=9)
+    splitter = Splitter(Mixed, 3, lambda b: Decision(np.full(len(b), -1), np.ones(len(b), bool)))
+    made = splitter.push(0, block)
+    assert [(list(part), part.mark) for part in made] == [(list(block), 9)] * 3
+    assert all(np.shares_memory(part.number, block.number) for part in made)
+    assert (splitter.statistics()["b"], splitter.statistics()["per_output"]) == (1.0, [4, 4, 4])
 
 
 def test_context_of_a_segment_is_not_split():

@@ -1,0 +1,65 @@
+"""Measured runs of splitstream plans: what was counted is what was sent, without what it took to get started."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from gsdm_grid.coordination.split_trials import (
+    BFN,
+    PROFILE_RUNS,
+    RFN,
+    SplitTuple,
+    deciding_seconds,
+    run_split,
+    split_flow,
+    tuple_pool,
+    tuple_stream,
+)
+from gsdm_grid.planning.split_choice import PLANS
+
+N, W, B, OMITTED = 400, 6, 0.05, 0.1
+
+
+def test_the_pool_has_the_shares_that_were_asked_for():
+    kinds = np.concatenate([block.kind for block in tuple_pool(20_000, W, B, OMITTED)])
+    assert (kinds == 2).mean() == pytest.approx(B, abs=0.01)
+    assert (kinds == 4).mean() == pytest.approx(OMITTED, abs=0.01)
+
+
+def test_the_stream_goes_on_with_rising_timestamps():
+    blocks = list(itertools.islice(tuple_stream(N, W, B, OMITTED), 6))
+    assert np.concatenate([block.ts for block in blocks]).tolist() == list(range(6 * N))
+    assert blocks[0].vid.tolist() == blocks[4].vid.tolist()
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_run_counts_what_was_sent_after_it_got_started(threads_grid, plan):
+    run = run_split(threads_grid, split_flow(plan, W, p=2, b=B), 8 * N, N, B, OMITTED)
+    kinds = np.concatenate([block.kind for block in tuple_pool(N, W, B, OMITTED)])
+    broadcast, omitted = 2 * int((kinds == 2).sum()), 2 * int((kinds == 4).sum())  # the pool has gone round twice
+    delivered = 8 * N - broadcast - omitted + W * broadcast
+    processors = [one for one in run.observed.values() if one.kind == "processor"]
+    assert run.tuples == 8 * N
+    assert sum(one.tuples for one in processors) == delivered
+    assert sum(one.members for one in processors) == W
+    assert run.derived_rate > 0
+    assert run.spent_s("splitter") > 0
+    assert (run.spent_s("router") > 0) == (plan == "parasplit")
+
+
+def test_without_broadcast_there_is_no_broadcasting_function():
+    assert split_flow("autosplit", W).vertices[0].params["bfn"] is None
+    assert split_flow("autosplit", W, b=B).vertices[0].params["bfn"] == BFN
+
+
+def test_deciding_takes_time():
+    assert deciding_seconds(RFN, BFN, tuple_pool(N, W, B, OMITTED), W) > 0
+    assert tuple_pool(N, W, B, OMITTED)[0].type == SplitTuple
+
+
+def test_the_runs_of_a_profile_tell_all_coefficients_apart():
+    splitters = {(w, b) for name, w, _, b in PROFILE_RUNS if name == "fsplit"}
+    assert len({w for w, _ in splitters}) > 2
+    assert len({b for _, b in splitters}) > 2
+    assert len({p for name, _, p, _ in PROFILE_RUNS if name == "parasplit"}) > 1
