@@ -186,9 +186,9 @@ class Family:
             time.sleep(0.05)
         while left := _descendants():
             _signal(left, signal.SIGKILL)
-            while self._reap():
-                pass
             time.sleep(0.05)
+        while self._reap():
+            continue
 
 
 def tell(step: str, **more: Any) -> None:
