@@ -17,7 +17,6 @@ import pytest
 
 from gsdm_grid.client import Client
 
-os.environ["_AIRFLOW__AS_LIBRARY"] = "1"  # in this process it sets up no home, no logging, no database
 START_S = 240.0
 RUN_S = 240.0
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")

@@ -1,13 +1,8 @@
-"""Airflow is imported as a library here: it must not set up its home, its logging or a database in this process."""
+"""Waiting, for tests of processes."""
 
-import os
-import tempfile
 import time
 
 import pytest
-
-os.environ["_AIRFLOW__AS_LIBRARY"] = "1"
-os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="gsdm-airflow-"))
 
 
 @pytest.fixture
