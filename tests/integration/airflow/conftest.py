@@ -297,6 +297,12 @@ def optimized(airflow, coordinator):
 
 
 @pytest.fixture(scope="session")
+def sites_of_trials():
+    """Sites of trials that are still there; those of queries are not meant."""
+    return lambda client: [one for one in client.sites() if one["query"].startswith("trial-")]
+
+
+@pytest.fixture(scope="session")
 def functions(coordinator):
     """Functions of the tests' own, uploaded to the coordinator."""
     with Client(coordinator.url, coordinator.token) as client:
