@@ -141,6 +141,11 @@ class Coordinator:
         self._lock_file.close()
 
     @property
+    def trial_share(self) -> float:
+        """Share of a pool's hosts that trials may use."""
+        return self.settings.trial_share
+
+    @property
     def grid(self) -> Grid:
         """The grid that queries run on."""
         if self._grid is None or not self.ready:

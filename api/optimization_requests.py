@@ -47,6 +47,10 @@ class Queries(Sources, Protocol):
     def grid(self) -> Grid:
         """The grid that trials run on."""
 
+    @property
+    def trial_share(self) -> float:
+        """Share of a pool's hosts that trials may use."""
+
     def checked(self, given: Any, role: str) -> QuerySpecification:
         """A specification, checked for a role."""
 
@@ -132,7 +136,8 @@ def settle(given: Mapping[str, Any], role: str, queries: Queries, segments: Segm
     driver = given.get("driver", "coordinator")
     if to_record and driver == "client":
         raise FlowError("inputs", f"input {to_record[0]} cannot be read more than once: record a segment of it first")
-    limits = _limits(search, criteria, pool_limits(queries.grid, placement), queries, placement)
+    pool = {kind: max(1, int(n * queries.trial_share)) for kind, n in pool_limits(queries.grid, placement).items()}
+    limits = _limits(search, criteria, pool, queries, placement)
     if window_bytes and "runs" not in search:
         limits = replace(limits, runs=_runs(queries.grid.block_bytes, window_bytes, options.short_count))
     return Settled(

@@ -47,6 +47,8 @@ class ServiceSettings:
     """How much of each result stream is kept for readers."""
     data_folders: tuple[Path, ...] = ()
     """Folders in which streams of operators may read and write files; none: anywhere."""
+    trial_share: float = 1.0
+    """Share of the hosts of a pool that the plans of the optimizer's trials may use; the rest is left to queries."""
     limits: Limits = field(default_factory=Limits)
     grid: Settings = field(default_factory=Settings)
 

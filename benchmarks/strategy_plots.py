@@ -10,7 +10,7 @@ COLOURS = {"central": "#444444", "WD": "#3b6fb6", "WS": "#c2561a"}
 DASHES = {"2": ":", "4": "-", "8": "--"}
 KINDS = {"processing": "#3b6fb6", "communication": "#e08a2c", "system": "#8c8c8c"}
 PHASES = ("partition", "compute", "combine")
-PAPER = {"WD": {2: 2.0, 4: 4.0}, "WS": {4: 4.72}}
+PAPER = {"WD": {4: 4.0}, "WS": {4: 4.72}}
 """Speed-ups that the papers name, window 8192, slow."""
 
 

@@ -1,5 +1,6 @@
 """Fixtures for all tests: grids to run queries on, and ways to make streams and look at results."""
 
+import os
 import signal
 import zipfile
 
@@ -18,6 +19,7 @@ from gsdm_grid import (
 from gsdm_grid.model import TypeRegistry
 
 DEADLINE_S = 10.0
+os.environ["_AIRFLOW__AS_LIBRARY"] = "1"  # imported by a test, Airflow sets up no home, no logging and no database
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; programs under test inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)

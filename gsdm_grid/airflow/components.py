@@ -27,7 +27,8 @@ API_SERVER = "api-server"
 DAG_PROCESSOR, SCHEDULER, TRIGGERER = "dag-processor", "scheduler", "triggerer"
 GRACE_S = 8.0
 """How long components may take to end by themselves; tasks that still run are then killed, and taken up again later."""
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Wanted(TypedDict):
@@ -44,17 +45,28 @@ class Wanted(TypedDict):
 def main() -> None:
     """Start what stdin asks for; returns when it has ended, with an error if that was not asked for."""
     wanted: Wanted = json.loads(_line_from_stdin())
-    _adopt_orphans()
     family = Family(Path(wanted["logs"]))
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: family.end())
+    for number in _ENDING_SIGNALS:
+        signal.signal(number, _raise_ending)
     code = 1
     try:
         _start(family, wanted)
         code = family.watch()
+    except Ending:
+        code = 0
     finally:
+        for number in _ENDING_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
         family.end_all()
     sys.exit(code)
+
+
+class Ending(BaseException):
+    """Somebody wants this process to end. Airflow's commands, which may be under way, do not catch it."""
+
+
+def _raise_ending(*_: object) -> None:
+    raise Ending
 
 
 def _start(family: Family, wanted: Wanted) -> None:
@@ -108,12 +120,13 @@ def airflow(*command: str, may_fail: bool = False) -> None:
 
 
 class Family:
-    """The components: this process's children, by name. Thread-bound."""
+    """The components: this process's children, by name; their orphans become its children too. Thread-bound."""
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, grace_s: float = GRACE_S) -> None:
         self._logs = logs
+        self._grace_s = grace_s
         self._names: dict[int, str] = {}
-        self._ending = False
+        _control(_PR_SET_CHILD_SUBREAPER, 1)
 
     def fork(self, name: str, run: Callable[[], None]) -> None:
         """Start a component as a copy of this process; its output goes to a log file of its name."""
@@ -124,8 +137,9 @@ class Family:
             return
         code = 1
         try:
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            for number in _ENDING_SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
+            _control(_PR_SET_PDEATHSIG, signal.SIGTERM)
             _redirect(self._logs / f"{name}.log")
             run()
             code = 0
@@ -140,21 +154,15 @@ class Family:
             sys.stderr.flush()
             os._exit(code)
 
-    def end(self) -> None:
-        """Ask for the end; `watch` returns."""
-        self._ending = True
-
     def watch(self) -> int:
-        """Wait until the end is asked for (0), or one component has ended by itself (1; stdout says which)."""
-        while not self._ending:
+        """Wait until stdin is closed (0), or a component has ended by itself (1; stdout says which)."""
+        while True:
             readable, _, _ = select.select([sys.stdin.fileno()], [], [], 0.2)
             if readable and not os.read(sys.stdin.fileno(), 4096):
                 return 0
             if ended := self._reap():
-                if not self._ending:
-                    tell("ended", component=ended)
-                return int(not self._ending)
-        return 0
+                tell("ended", component=ended)
+                return 1
 
     def _reap(self) -> str | None:
         """Take leave of processes that ended; the name of a component if there was one among them."""
@@ -172,15 +180,15 @@ class Family:
         """End the components, then whatever they left."""
         tell("ending")
         _signal(list(self._names), signal.SIGTERM)
-        deadline_s = time.monotonic() + GRACE_S
+        deadline_s = time.monotonic() + self._grace_s
         while self._names and time.monotonic() < deadline_s:
             self._reap()
             time.sleep(0.05)
         while left := _descendants():
             _signal(left, signal.SIGKILL)
-            while self._reap():
-                pass
             time.sleep(0.05)
+        while self._reap():
+            continue
 
 
 def tell(step: str, **more: Any) -> None:
@@ -199,8 +207,14 @@ def _line_from_stdin() -> bytes:
 def _descendants() -> list[int]:
     import psutil
 
-    found = psutil.Process().children(recursive=True)
-    return [one.pid for one in found if one.status() != psutil.STATUS_ZOMBIE or one.ppid() == os.getpid()]
+    found = []
+    for one in psutil.Process().children(recursive=True):
+        try:
+            if one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one.pid)
+        except psutil.NoSuchProcess:
+            continue
+    return found
 
 
 def _signal(pids: Sequence[int], number: int) -> None:
@@ -211,10 +225,10 @@ def _signal(pids: Sequence[int], number: int) -> None:
             continue
 
 
-def _adopt_orphans() -> None:
-    """Processes whose parent dies become children of this one, not of init, where the system can do that."""
+def _control(option: int, value: int) -> None:
+    """Ask the system to hand orphans of this process's family to it, or to end it with its parent. Linux can."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _redirect(log: Path) -> None:

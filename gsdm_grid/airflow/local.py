@@ -175,6 +175,7 @@ class LocalAirflow:
         """End it with all its children, and wait for that."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+        self._process.terminate()  # it may still be starting, and not look at its stdin
         try:
             self._process.wait(GRACE_S + 20)
         except subprocess.TimeoutExpired:

@@ -56,7 +56,8 @@ def bar(value: float, most: float, width: int = _WIDTH) -> str:
 def trial_lines(trial: Trial) -> list[str]:
     """What a trial measured: a line for each site with its CPU time, the busiest one marked, and the rates."""
     if trial.result is None:
-        return [f"trial {trial.id} of {trial.query}: {trial.status}"]
+        why = f": {trial.error}" if trial.error else ""
+        return [f"trial {trial.id} of {trial.query} {trial.status}{why}"]
     result = trial.result
     most = max((site.utilization_s for site in result.sites), default=0.0)
     rows = [

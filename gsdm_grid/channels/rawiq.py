@@ -226,6 +226,7 @@ class RawIqSource(RawSource):
             "rate",
             "realtime",
             "repeat",
+            "stamp",
             "sample_rate",
             "scale",
             "start_ts",

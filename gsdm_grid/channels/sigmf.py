@@ -34,7 +34,7 @@ class SigmfInterface(RawSource):
     """Reads or writes one recording, whichever is asked of it first; see the module for options."""
 
     known_options: ClassVar[frozenset[str] | None] = frozenset(
-        {"path", "rate", "realtime", "repeat", "sample_rate", "scale", "window"}
+        {"path", "rate", "realtime", "repeat", "stamp", "sample_rate", "scale", "window"}
     )
 
     sink_option: ClassVar[str] = "path"

@@ -74,6 +74,9 @@ def serve(
             help="Folder in which operators' streams may read and write files; may be repeated. None: anywhere.",
         ),
     ] = None,
+    trial_share: Annotated[
+        float, typer.Option(min=0.01, max=1.0, help="Share of a pool's hosts that the optimizer's trials may use.")
+    ] = 1.0,
     tls_certificate: Annotated[Path | None, typer.Option(help="Certificate chain, a PEM file.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, a PEM file.")] = None,
     ray_address: Annotated[str | None, typer.Option(help="Ray cluster to use; else one is started.")] = None,
@@ -115,6 +118,7 @@ def serve(
         placement=placement.value,
         result_bytes=result_bytes,
         data_folders=tuple(data_folders or ()),
+        trial_share=trial_share,
         grid=Settings(
             address=address,
             ray_address=ray_address,

@@ -30,6 +30,8 @@ GROWTHS = MOST_ROUNDS - 3
 """Rounds that raise degrees: the first one is before them, halving and the final one come after them."""
 NEARLY = 0.75
 """Sites that spend at least this share of what the busiest one does are relieved as well."""
+CLEARLY = 0.85
+"""Of two kinds of plans the dearer one is given up if the other costs at most this share."""
 CONTENDER = 1.3
 """A plan whose score is worse than the best one's by more than this ratio is not run longer."""
 
@@ -225,35 +227,40 @@ class Search:
         return max(own, default=0.0) >= NEARLY * result.cost_s
 
     def _larger(self, plan: Candidate, number: int, balance: float) -> list[Parallel]:
-        """Ways to parallelize a stage further: the next degree, or one further on if there are too many in between."""
+        """Ways to parallelize a stage further: the next degree, or one further on if there are too many in between.
+
+        A flat plan grows into a flat one and into a tree.
+        """
         how = plan.stages[number]
         work = self.space.work if plan.fused else (self.space.work[number],)
         variants = self.space.variants(work)
         if how is None:
-            return [] if self._begins_parallel(plan) else [v for v in variants if v.degree == variants[0].degree]
+            least = min((v.degree for v in variants), default=0)
+            return [] if self._begins_parallel(plan) else [v for v in variants if v.degree == least]
         if (better := self._better_run(plan, number, how)) is not None:
             self._stop(plan, how, f"{better.run} windows in turn cost less at degree {how.degree}")
             return []
-        larger = [v for v in variants if v.degree > how.degree and _family(v) == _family(how)]
-        if not larger:
+        alike = [v for v in variants if (v.strategy, v.run) == (how.strategy, how.run) and v.tree >= how.tree]
+        degrees = sorted({v.degree for v in alike if v.degree > how.degree})
+        if not degrees:
             return []
-        rounds_left = GROWTHS + 1 - len(self.rounds)
-        if len(larger) <= rounds_left:
-            return larger[:1]
-        reachable = [v for v in larger if v.degree <= balance] or larger[:1]
-        for passed in reachable[:-1]:
-            self._skip(_with(plan, number, passed), "passed over: the compute sites would still be the busiest")
-        return reachable[-1:]
+        wanted = degrees[0]
+        if len(degrees) > GROWTHS + 1 - len(self.rounds):
+            wanted = max([degree for degree in degrees if degree <= balance], default=wanted)
+        for passed in alike:
+            if how.degree < passed.degree < wanted:
+                self._skip(_with(plan, number, passed), "passed over: the compute sites would still be the busiest")
+        return [v for v in alike if v.degree == wanted]
 
     def _begins_parallel(self, plan: Candidate) -> bool:
         """Whether the first round holds the parallel plans of the least degree already."""
         return plan.fused or len(self.space.work) == 1
 
     def _better_run(self, plan: Candidate, number: int, how: Parallel) -> Parallel | None:
-        """The same plan with other windows in turn, if that costs less by more than the threshold."""
+        """The same plan with other windows in turn, if that clearly costs less."""
         costs = {one.plan: one.figures["cost_s"] for one in self.tried() if one.succeeded}
         others = [replace(how, run=run) for run in self.space.limits.runs if run != how.run]
-        limit = costs[plan] * (1 - self.options.threshold)
+        limit = costs[plan] * CLEARLY
         return next((one for one in others if costs.get(_with(plan, number, one), limit) < limit), None)
 
     def _flat_results(self, plan: Candidate, number: int) -> dict[int, TrialResult]:

@@ -17,7 +17,6 @@ import pytest
 
 from gsdm_grid.client import Client
 
-os.environ["_AIRFLOW__AS_LIBRARY"] = "1"  # in this process it sets up no home, no logging, no database
 START_S = 240.0
 RUN_S = 240.0
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -295,6 +294,12 @@ def optimized(airflow, coordinator):
     run = airflow.trigger(query="spectrum", count=400, search={"most": 4, "repeats": 1})
     airflow.finished(run)
     return run
+
+
+@pytest.fixture(scope="session")
+def sites_of_trials():
+    """Sites of trials that are still there; those of queries are not meant."""
+    return lambda client: [one for one in client.sites() if one["query"].startswith("trial-")]
 
 
 @pytest.fixture(scope="session")

@@ -62,7 +62,7 @@ def test_a_trial_that_fails_is_reported_and_does_not_stop_the_others(airflow, cl
 
 
 def test_a_task_takes_its_trial_up_again_when_the_coordinator_was_killed_meanwhile(
-    airflow, coordinator, client, slow_function, wait_for, make_client
+    airflow, coordinator, client, slow_function, wait_for, make_client, sites_of_trials
 ):
     count = 50 * 14  # seconds: longer than a task waits before it leaves its worker
     run = airflow.trigger(function=slow_function, inputs=[fast_radio()], count=count, search=ONE_TRIAL)
@@ -78,11 +78,13 @@ def test_a_task_takes_its_trial_up_again_when_the_coordinator_was_killed_meanwhi
         first, second = sorted(again.trials(optimization=airflow.xcom(run, "start")), key=lambda one: one.created)
         assert first.id == trial.id
         assert first.result.windows == second.result.windows == count
-        assert list(again.sites()) == []
+        assert sites_of_trials(again) == []
     assert airflow.task(run, "round_0.trial")["try_number"] == deferred["try_number"]
 
 
-def test_a_user_who_ends_a_waiting_task_cancels_its_trial(airflow, make_client, slow_function, wait_for):
+def test_a_user_who_ends_a_waiting_task_cancels_its_trial(
+    airflow, make_client, slow_function, wait_for, sites_of_trials
+):
     run = airflow.trigger(function=slow_function, inputs=[fast_radio()], count=50 * 300, search=ONE_TRIAL)
     wait_for(lambda: airflow.task(run, "round_0.trial"), lambda one: one and one["state"] == "deferred", timeout_s=120)
     with make_client() as client:
@@ -90,13 +92,13 @@ def test_a_user_who_ends_a_waiting_task_cancels_its_trial(airflow, make_client, 
         assert [one.status for one in client.trials(optimization=optimization)] == ["running"]
         airflow.end(run)
         wait_for(lambda: list(client.trials(optimization=optimization)), lambda found: found == [], timeout_s=60)
-        wait_for(lambda: list(client.sites()), lambda found: found == [])
+        wait_for(lambda: sites_of_trials(client), lambda found: found == [])
     assert airflow.state(run) == "failed"
 
 
 def test_a_query_that_drifted_is_optimized_anew(airflow, optimized, make_client, wait_for):
     with make_client() as client:
-        source = {**fast_radio(), "options": {"window": 256, "rate": 500}}
+        source = {**fast_radio(), "options": {"window": 1024, "rate": 500}}  # as that of the query that was optimized
         client.submit({"name": "drifting", "inputs": [source], "function": "fft3", "plan": "auto"})
         client.run("drifting")
         wait_for(lambda: [one["query"] for one in client.drift(0.0)], lambda found: found == ["drifting"])

@@ -134,7 +134,7 @@ def test_a_long_trial_leaves_its_worker_and_the_task_goes_on_when_it_is_over(req
     assert told["cost_s"] > 0
 
 
-def test_killing_a_task_cancels_its_trial(requested, context, slow_function, client, wait_for):
+def test_killing_a_task_cancels_its_trial(requested, context, slow_function, client, wait_for, sites_of_trials):
     optimization, (central, *_) = requested(slow_function, 50 * 60)
     trial = trial_of(optimization, central)
     ended = []
@@ -154,16 +154,16 @@ def test_killing_a_task_cancels_its_trial(requested, context, slow_function, cli
     worker.join(30)
     assert "no trial" in str(ended[0])
     assert list(client.trials(optimization=optimization)) == []
-    wait_for(lambda: list(client.sites()), lambda found: found == [])
+    wait_for(lambda: sites_of_trials(client), lambda found: found == [])
 
 
-def test_killing_a_waiting_task_cancels_its_trial(requested, context, slow_function, client, wait_for):
+def test_killing_a_waiting_task_cancels_its_trial(requested, context, slow_function, client, wait_for, sites_of_trials):
     optimization, (central, *_) = requested(slow_function, 50 * 60)
     with pytest.raises(TaskDeferred) as deferred:
         executed(trial_of(optimization, central, attached_s=0.0), context)
     asyncio.run(deferred.value.trigger.on_kill())
     assert list(client.trials(optimization=optimization)) == []
-    wait_for(lambda: list(client.sites()), lambda found: found == [])
+    wait_for(lambda: sites_of_trials(client), lambda found: found == [])
 
 
 def test_a_trigger_whose_trial_is_removed_says_so(client):

@@ -56,9 +56,9 @@ def test_a_trial_is_shown_site_by_site_with_the_busiest_marked(result):
     assert rest[0].startswith("cost: 1.600 CPU s, of the busiest site ▸; with a core per site 62 windows/s")
 
 
-def test_a_trial_without_a_result_says_how_it_fares():
+def test_a_trial_without_a_result_says_why():
     failed = trial(error=ApiProblem("user-code", 422, "boom"))
-    assert texts.trial_lines(failed) == ["trial trial-1 of q: failed"]
+    assert texts.trial_lines(failed) == ["trial trial-1 of q failed: boom"]
 
 
 def test_the_best_of_the_longest_trials_comes_first_and_the_chosen_plan_is_marked(choice):

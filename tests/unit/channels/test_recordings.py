@@ -484,3 +484,17 @@ def test_stdout_prints_json_of_one_window_in_so_many(capsys):
         interfaces.get("stdout")(Radio, {"format": "xml"})
     with pytest.raises(QueryError, match="'every'"):
         interfaces.get("stdout")(Radio, {"every": 0})
+
+
+def test_played_windows_can_be_stamped_with_the_times_at_which_they_are_due(tmp_path, readings):
+    path = tmp_path / "readings.npz"
+    block = readings(4)
+    np.savez(path, ts=block.ts, id=block.id, value=block.value)
+    clock = FakeClock()
+    source = PlayerSource(block.type, {"path": str(path), "rate": 10, "stamp": True})
+    source.open(InterfaceContext(clock=clock))
+    began_ns = clock.now_ns()
+    clock.s += 0.1
+    assert (source.next(10).ts - began_ns).tolist() == [0, 100_000_000]
+    with pytest.raises(QueryError, match="'stamp' needs a 'rate'"):
+        PlayerSource(block.type, {"path": str(path), "stamp": True})
