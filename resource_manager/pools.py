@@ -39,4 +39,7 @@ def named_pools(settings: Settings) -> dict[str, Mapping[HostKind, HostPool]]:
 def _on_ray(address: str | None, dashboard: bool, spares: int, most_cpus: float | None) -> Pools:
     """Ray, and Spark on what it gives; Spark comes first, as it is to be closed first."""
     ray = RayPool(address, dashboard, spares, most_cpus)
-    return {"spark": SparkPool(executors=SparkCluster(RayDaemons(ray.connect, local=address is None))), "ray": ray}
+    return {
+        "spark": SparkPool(executors=SparkCluster(RayDaemons(ray.connect, local=address is None, most_cpus=most_cpus))),
+        "ray": ray,
+    }
