@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
 
@@ -168,9 +167,12 @@ class Grid:
         if self._closed.is_set():
             return
         self._closed.set()
-        with ThreadPoolExecutor(max_workers=16, thread_name_prefix="gsdm-drop") as workers:
-            list(workers.map(lambda query: query.drop(), list(self.queries.values())))
-        for kind, pool in self._pools.items():
+        droppers = [threading.Thread(target=query.drop, name=f"{query.id}-drop") for query in self.queries.values()]
+        for dropper in droppers:  # an executor refuses work while the interpreter shuts down
+            dropper.start()
+        for dropper in droppers:
+            dropper.join()
+        for kind, pool in reversed(self._pools.items()):  # what stands on others first
             if kind not in self._shared:
                 pool.close()
         for pool in (pool for pools in self._named.values() for pool in pools.values()):
