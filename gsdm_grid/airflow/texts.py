@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Document = Mapping[str, Any]
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_WIDTH = 24
+_WIDTH = 20
 _KINDS = ("processing", "communication", "system")
 
 
@@ -65,20 +65,20 @@ def trial_lines(trial: Trial) -> list[str]:
             f"{'▸' if site.site == result.busiest else ' '} {site.site}",
             site.role,
             ", ".join(dict.fromkeys(site.functions)),
-            *(f"{getattr(site, f'{kind}_s'):.3f}" for kind in _KINDS),
-            f"{site.utilization_s:.3f}",
+            *(f"{getattr(site, f'{kind}_s') * 1e3:,.1f}" for kind in _KINDS),
+            f"{site.utilization_s * 1e3:,.1f}",
             bar(site.utilization_s, most),
         )
         for site in result.sites
     ]
-    head = ("  site", "role", "does", *_KINDS, "CPU s", "")
+    head = ("  site", "role", "does", *_KINDS, "CPU ms", "")
     short = [result.short] if result.short else []
     return [f"{result.windows:,} windows in {result.seconds:.2f} s", *table(head, rows), *_costs(result), *short]
 
 
 def _costs(result: TrialResult) -> list[str]:
     return [
-        f"cost: {result.cost_s:.3f} CPU s, of the busiest site ▸; "
+        f"cost: {result.cost_s * 1e3:,.1f} CPU ms, of the busiest site ▸; "
         f"with a core per site {result.derived_windows_s:,.0f} windows/s",
         f"reached: {result.windows_s:,.0f} windows/s, {result.mb_s:,.1f} MB/s",
     ]

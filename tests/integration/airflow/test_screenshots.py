@@ -25,7 +25,7 @@ def pictures(tmp_path):
 @pytest.fixture
 def logged_in(make_browser, airflow):
     """A browser in which a user has logged in, with the password that `gsdm airflow` printed."""
-    with make_browser(1280, 800) as browser:
+    with make_browser(1440, 720) as browser:
         browser.open(f"{airflow.url}/auth/login")
         browser.type_into("input[name=username]", airflow.told["user"])
         browser.type_into("input[name=password]", airflow.told["password"])
@@ -46,8 +46,8 @@ def taken(browser, path):
 def test_the_grid_of_a_run_shows_its_rounds(logged_in, airflow, optimized, pictures):
     logged_in.open(f"{airflow.url}/dags/gsdm_optimize/runs/{quote(optimized)}")
     logged_in.wait_for_text("record_segment")
-    logged_in.click("[aria-label='Expand all task groups']")
-    logged_in.wait_for_text("trial")
+    logged_in.click("[data-testid='expand-all-button']")
+    logged_in.wait_for('document.body.innerText.split("trial").length > 3')
     assert taken(logged_in, pictures / "airflow-grid.png") > LEAST_COLORS
 
 

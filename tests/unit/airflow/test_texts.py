@@ -50,10 +50,10 @@ def choice():
 def test_a_trial_is_shown_site_by_site_with_the_busiest_marked(result):
     head, columns, _rule, first, second, *rest = texts.trial_lines(trial(result))
     assert head == "100 windows in 2.00 s"
-    assert columns.split() == ["site", "role", "does", "processing", "communication", "system", "CPU", "s"]
-    assert first.split() == ["partition.0", "partition", "RRpart", "0.100", "0.200", "0.100", "0.400", "█" * 6]
-    assert second.split() == ["▸", "compute.0", "compute", "fft3", "1.200", "0.300", "0.100", "1.600", "█" * 24]
-    assert rest[0].startswith("cost: 1.600 CPU s, of the busiest site ▸; with a core per site 62 windows/s")
+    assert columns.split() == ["site", "role", "does", "processing", "communication", "system", "CPU", "ms"]
+    assert first.split() == ["partition.0", "partition", "RRpart", "100.0", "200.0", "100.0", "400.0", "█" * 5]
+    assert second.split() == ["▸", "compute.0", "compute", "fft3", "1,200.0", "300.0", "100.0", "1,600.0", "█" * 20]
+    assert rest[0].startswith("cost: 1,600.0 CPU ms, of the busiest site ▸; with a core per site 62 windows/s")
 
 
 def test_a_trial_without_a_result_says_why():
@@ -66,7 +66,7 @@ def test_the_best_of_the_longest_trials_comes_first_and_the_chosen_plan_is_marke
     plans = [line[2:].split()[0] for line in lines[2:6]]
     assert plans == ["window_split-4", "central", "window_split-2", "RRpart-2"]
     assert [line[0] for line in lines[2:6]] == ["▸", " ", " ", " "]
-    assert lines[3].endswith("█" * 24)
+    assert lines[3].endswith("█" * 20)
     assert lines[5].endswith("failed: boom")
 
 
