@@ -229,7 +229,9 @@ def autoscaled(tmp_path, free_port, monkeypatch):
 
 
 @pytest.mark.slow
-def test_machines_come_when_a_query_needs_them_and_go_when_it_has_stopped(autoscaled, own_service, wait_for, done):
+def test_machines_come_when_a_query_needs_them_and_are_free_when_it_has_stopped(
+    autoscaled, own_service, wait_for, done
+):
     began_s = time.monotonic()
     timeline = []
 
@@ -243,21 +245,20 @@ def test_machines_come_when_a_query_needs_them_and_go_when_it_has_stopped(autosc
     options = ("--placement", "ray", "--ray-address", autoscaled, "--ray-most-cpus", "6", "--spare-hosts", "0")
     service = own_service(*options).start()
     with service.client() as client:
-        wait_for(lambda: machines(client), lambda count: count == 0, 60)
+        wait_for(lambda: machines(client), lambda count: count == 0, 120)
         note("the cluster has no machine that hosts anything")
         client.post("/v1/queries", json=specification()).raise_for_status()
         running = client.post("/v1/queries/q/run")
         waiting = wait_for(lambda: client.get("/v1/queries/q").json()["waiting"], bool, 60)
         note(f"the query waits: {waiting}")
         for count in range(1, 5):
-            wait_for(lambda: machines(client), lambda found, count=count: found >= count, 120)
+            wait_for(lambda: machines(client), lambda found, count=count: found >= count, 180)
             note(f"{count} machines")
         done(client, running, 120)
         note("the query runs")
         wait_for(lambda: len(timestamps(client)), lambda count: count > 100, 60)
         done(client, client.post("/v1/queries/q/deactivate", json={"mode": "immediate"}))
+        wait_for(lambda: free_cpus(client), lambda free: free == machines(client))
+        assert leases(client) == []
         note("the query has stopped and given its hosts back")
-        for count in range(3, -1, -1):
-            wait_for(lambda: machines(client), lambda found, count=count: found <= count, 120)
-            note(f"{count} machines")
     print("\n".join(["", *timeline]))
