@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator
@@ -50,8 +51,8 @@ class CoordinatorTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait; one event, and it is over."""
-        from gsdm_grid.client import ApiProblem, NoCoordinator
-
+        client_room = await asyncio.to_thread(importlib.import_module, "gsdm_grid.client")  # takes seconds; others wait
+        self.log.info("waiting for %s", ", ".join(f"{name} {value}" for name, value in self._what().items()))
         seen_s = time.monotonic()
         event: dict[str, Any] | None = None
         while event is None:
@@ -62,14 +63,14 @@ class CoordinatorTrigger(BaseTrigger):
                         seen_s = time.monotonic()
                         if event is None:
                             await asyncio.sleep(self.poll_s)
-            except NoCoordinator as error:
+            except client_room.NoCoordinator as error:
                 away_s = time.monotonic() - seen_s
                 if away_s >= self.patience_s:
                     event = {"problem": f"waited {away_s:.0f} s: {error}"}
                 else:
                     self.log.warning("%s; waiting for it", error)
                     await asyncio.sleep(self.poll_s)
-            except ApiProblem as problem:
+            except client_room.ApiProblem as problem:
                 event = {"problem": f"{problem.kind}: {problem}"}
         yield TriggerEvent(event)
 

@@ -125,6 +125,24 @@ class Airflow:
             time.sleep(0.5)
         return state
 
+    def waiting_trial(self, run, timeout_s=120.0):
+        """Wait until the triggerer waits for a run's first trial; gives the task instance."""
+        deadline_s = time.monotonic() + timeout_s
+        while not ((one := self.task(run, "round_0.trial")) and one["state"] == "deferred"):
+            assert time.monotonic() < deadline_s, self.summary(run)
+            time.sleep(0.2)
+        while "waiting for" not in self.log(run, one):
+            assert time.monotonic() < deadline_s, self.log(run, one)
+            time.sleep(0.2)
+        return one
+
+    @contextmanager
+    def switched_on(self, dag):
+        """For as long as a ``with`` statement takes."""
+        self.rest.patch(f"/dags/{dag}", json={"is_paused": False}).raise_for_status()
+        yield
+        self.rest.patch(f"/dags/{dag}", json={"is_paused": True}).raise_for_status()
+
     def end(self, run, dag="gsdm_optimize"):
         """Mark a run as failed, as a user does who has seen enough: its tasks are killed."""
         self.rest.patch(f"/dags/{dag}/dagRuns/{run}", json={"state": "failed"}).raise_for_status()
@@ -184,13 +202,17 @@ class Browser:
 
     def call(self, method, **params):
         """Call a method of the protocol; gives its result."""
+        message = self._answer(method, params)
+        assert "error" not in message, message
+        return message["result"]
+
+    def _answer(self, method, params):
         self._number += 1
         self._socket.send(json.dumps({"id": self._number, "method": method, "params": params}))
         while True:
             message = json.loads(self._socket.recv(timeout=60))
             if message.get("id") == self._number:
-                assert "error" not in message, message
-                return message["result"]
+                return message
 
     def open(self, url):
         self.call("Page.navigate", url=url)
@@ -201,10 +223,15 @@ class Browser:
         assert "exceptionDetails" not in told, told
         return told["result"].get("value")
 
+    def _value_if_any(self, script):
+        """As `evaluate`; None while the page is only being made and the expression has no value."""
+        told = self._answer("Runtime.evaluate", {"expression": script, "returnByValue": True}).get("result", {})
+        return None if "exceptionDetails" in told else told.get("result", {}).get("value")
+
     def wait_for(self, script, timeout_s=60):
         """Wait until an expression is true."""
         deadline_s = time.monotonic() + timeout_s
-        while not (found := self.evaluate(script)):
+        while not (found := self._value_if_any(script)):
             assert time.monotonic() < deadline_s, (script, self.evaluate("document.body.innerText"))
             time.sleep(0.1)
         return found

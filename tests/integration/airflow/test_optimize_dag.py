@@ -3,7 +3,7 @@
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-ONE_TRIAL = {"short": 1.0, "repeats": 1}
+ONE_TRIAL = {"short": 1.0, "repeats": 1, "block_bytes": [None]}
 """The central plan over all windows at once, and once more to verify it."""
 
 
@@ -62,13 +62,11 @@ def test_a_trial_that_fails_is_reported_and_does_not_stop_the_others(airflow, cl
 
 
 def test_a_task_takes_its_trial_up_again_when_the_coordinator_was_killed_meanwhile(
-    airflow, coordinator, client, slow_function, wait_for, make_client, sites_of_trials
+    airflow, coordinator, client, slow_function, make_client, sites_of_trials
 ):
     count = 50 * 14  # seconds: longer than a task waits before it leaves its worker
     run = airflow.trigger(function=slow_function, inputs=[fast_radio()], count=count, search=ONE_TRIAL)
-    deferred = wait_for(
-        lambda: airflow.task(run, "round_0.trial"), lambda one: one and one["state"] == "deferred", timeout_s=120
-    )
+    deferred = airflow.waiting_trial(run)
     (trial,) = client.trials(optimization=airflow.xcom(run, "start"))
     assert trial.status == "running"
     coordinator.kill()
@@ -87,7 +85,7 @@ def test_a_user_who_ends_a_waiting_task_cancels_its_trial(
     airflow, make_client, slow_function, wait_for, sites_of_trials
 ):
     run = airflow.trigger(function=slow_function, inputs=[fast_radio()], count=50 * 300, search=ONE_TRIAL)
-    wait_for(lambda: airflow.task(run, "round_0.trial"), lambda one: one and one["state"] == "deferred", timeout_s=120)
+    airflow.waiting_trial(run)
     with make_client() as client:
         optimization = airflow.xcom(run, "start")
         assert [one.status for one in client.trials(optimization=optimization)] == ["running"]
@@ -104,7 +102,8 @@ def test_a_query_that_drifted_is_optimized_anew(airflow, optimized, make_client,
         client.run("drifting")
         wait_for(lambda: [one["query"] for one in client.drift(0.0)], lambda found: found == ["drifting"])
         run = airflow.trigger("gsdm_reoptimize", threshold=0.0)
-        assert airflow.finished(run, dag="gsdm_reoptimize") == "success"
+        with airflow.switched_on("gsdm_reoptimize"):
+            assert airflow.finished(run, dag="gsdm_reoptimize") == "success"
         (begun,) = [one for one in airflow.runs() if one["dag_run_id"].startswith(run)]
         assert begun["conf"] == {"query": "drifting"}
         airflow.end(begun["dag_run_id"])
