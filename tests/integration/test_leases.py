@@ -43,7 +43,7 @@ def _title(process):
         return ""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_hundred_cycles_of_acquire_run_release_leave_nothing_behind(make_grid, radio_block):
     grid = make_grid("ray")
     blocks = [radio_block(4, 32)]
