@@ -167,6 +167,8 @@ def test_uploaded_functions_are_listed_with_their_version(start):
         "digest": "",
         "created": 0,
         "error": None,
+        "requirements": [],
+        "packages": [],
     }
     assert upload(ask).status_code == 200
     assert upload(ask, 3.0).json()["version"] == 2
