@@ -69,11 +69,14 @@ def test_compute_sites_are_tasks_of_a_spark_job_and_the_others_are_ray_actors_na
         return sum(stage.numActiveTasks for stage in stages if stage)
 
     eventually(lambda: running_tasks() == 3)
-    actors = {actor["name"] for actor in list_named_actors(all_namespaces=True)}
-    assert {"seen/partition.0", "seen/combine.0"} <= actors
+
+    def actors():
+        return {actor["name"] for actor in list_named_actors(all_namespaces=True) if actor["namespace"] == "gsdm.seen"}
+
+    assert {"partition.0", "combine.0"} <= actors()
     query.drop()
     eventually(lambda: running_tasks() == 0)
-    eventually(lambda: not any(a["name"].startswith("seen/") for a in list_named_actors(all_namespaces=True)))
+    eventually(lambda: not actors())
 
 
 def test_a_dropped_query_leaves_no_thread_no_socket_and_no_shared_memory(grid, radio_block):
