@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
@@ -29,6 +30,12 @@ def time_of(cursor: str | None) -> float | None:
         raise Problem("invalid-request", "cursor: is not one that a page gave") from None
 
 
+def newest_first(found: Sequence[Mapping[str, Any]], limit: int) -> dict[str, Any]:
+    """A page of what was found (one more than its limit, if there is another page) with the cursor of the next one."""
+    more = float(found[limit - 1]["created"]).hex() if len(found) > limit else None
+    return {"items": found[:limit], "next": more}
+
+
 @router.get("/operations", tags=["operations"], responses=responses(*COMMON))
 def list_operations(
     services: WithServices,
@@ -39,8 +46,7 @@ def list_operations(
 ) -> OperationPage:
     """Operations, the newest first."""
     found = services.operations.page(limit + 1, time_of(cursor), query, status)
-    more = float(found[limit - 1]["created"]).hex() if len(found) > limit else None
-    return OperationPage.model_validate({"items": found[:limit], "next": more})
+    return OperationPage.model_validate(newest_first(found, limit))
 
 
 @router.get("/operations/{operation}", tags=["operations"], responses=responses(*COMMON, "not-found"))

@@ -21,7 +21,7 @@ from api.optimization_schemas import (
     TrialRequests,
 )
 from api.paging import Limit
-from api.routes.operations import Cursor, Name, time_of
+from api.routes.operations import Cursor, Name, newest_first, time_of
 from api.routes.queries import BODY
 from gsdm_grid.apps.optimizer_report import report_html, report_png
 
@@ -48,8 +48,7 @@ def list_optimizations(
 ) -> OptimizationPage:
     """Searches, the newest first."""
     found = services.optimizations.page(limit + 1, time_of(cursor), query)
-    more = float(found[limit - 1]["created"]).hex() if len(found) > limit else None
-    return OptimizationPage.model_validate({"items": found[:limit], "next": more})
+    return OptimizationPage.model_validate(newest_first(found, limit))
 
 
 @searches.post(

@@ -11,7 +11,7 @@ from api.documents import parse_body_as, request_body
 from api.errors import responses
 from api.optimization_schemas import PostedSegment, SegmentDocument, SegmentPage
 from api.paging import Limit
-from api.routes.operations import Cursor, time_of
+from api.routes.operations import Cursor, newest_first, time_of
 from api.routes.queries import BODY
 
 COMMON = ("unauthorized", "forbidden", "invalid-request", "not-ready")
@@ -22,8 +22,7 @@ router = APIRouter(prefix="/v1/segments", tags=["optimizations"])
 def list_segments(services: WithServices, _token: Viewer, limit: Limit = 100, cursor: Cursor = None) -> SegmentPage:
     """Recorded segments, the newest first."""
     found = services.segments.page(limit + 1, time_of(cursor))
-    more = float(found[limit - 1]["created"]).hex() if len(found) > limit else None
-    return SegmentPage.model_validate({"items": found[:limit], "next": more})
+    return SegmentPage.model_validate(newest_first(found, limit))
 
 
 @router.post(

@@ -13,7 +13,7 @@ from api.documents import parse_body
 from api.errors import Problem, responses
 from api.optimization_schemas import MOST_WINDOWS, TrialDocument, TrialPage
 from api.paging import Limit
-from api.routes.operations import Cursor, Name, time_of
+from api.routes.operations import Cursor, Name, newest_first, time_of
 from api.routes.queries import BODY
 
 COMMON = ("unauthorized", "forbidden", "invalid-request", "not-ready")
@@ -32,8 +32,7 @@ def list_trials(
 ) -> TrialPage:
     """Trials, the newest first."""
     found = services.trials.page(limit + 1, time_of(cursor), query, optimization)
-    more = float(found[limit - 1]["created"]).hex() if len(found) > limit else None
-    return TrialPage.model_validate({"items": found[:limit], "next": more})
+    return TrialPage.model_validate(newest_first(found, limit))
 
 
 @router.post(

@@ -89,8 +89,9 @@ class Installation:
 
         def waiting(reason: str) -> None:
             self.waiting = reason
-            self._grid.on_waiting(self._grid.queries[self._query])
             check()
+            if (query := self._grid.queries.get(self._query)) is not None:  # else it has just been dropped
+                self._grid.on_waiting(query)
 
         endpoint, key = self._grid.control.endpoint, self._grid.key
         return HostRequest(

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gsdm_grid.channels import StreamInterface
+from gsdm_grid.config import Settings
 from gsdm_grid.engine import Bootstrap
 from gsdm_grid.planning import Bundle, Needs
 
 Live = Mapping[str, StreamInterface]
-ACQUIRE_S = 600.0
 
 
-def _patiently(_reason: str) -> None:
-    return None
+def patiently(_reason: str) -> None:
+    """Wait on, whatever the reason."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class HostRequest:
     """By node; one logical CPU where nothing is said."""
     bundles: Sequence[Bundle] = ()
     """Nodes that belong together; those in none stand alone."""
-    deadline_s: float = ACQUIRE_S
+    deadline_s: float = Settings.acquire_timeout_s
     """How long to wait for hosts that others have."""
-    waiting: Callable[[str], None] = _patiently
+    waiting: Callable[[str], None] = patiently
     """Told now and then why the request still waits; raises when it is to be given up."""
 
 

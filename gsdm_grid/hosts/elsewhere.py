@@ -21,7 +21,7 @@ from typing import Any
 import cloudpickle
 
 from gsdm_grid.errors import ResourceError
-from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest
+from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest, patiently
 
 MakePools = Callable[[], Mapping[Any, HostPool]]
 CLOSE_S = 30.0
@@ -122,7 +122,7 @@ class ElsewherePool:
 
     def start(self, request: HostRequest) -> ElsewhereGroup:
         """See `HostPool`."""
-        told = replace(request, live={}, waiting=_nothing)
+        told = replace(request, live={}, waiting=patiently)
         group = self._process.call("start", self._kind, told, waiting=request.waiting)
         return ElsewhereGroup(self._process, group, [bootstrap.node for bootstrap in request.bootstraps])
 
@@ -173,10 +173,6 @@ class ElsewhereGroup:
         self._nodes = []
         if self._process.alive:
             self._process.call("stop", self._group, timeout_s)
-
-
-def _nothing(_reason: str) -> None:
-    return None
 
 
 class _Server:

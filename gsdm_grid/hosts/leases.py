@@ -97,7 +97,6 @@ class Lease:
 
     def __init__(self, leases: RayLeases, request: HostRequest, bundles: Sequence[Bundle]) -> None:
         self.holder = request.query
-        self.planned = {node: needs.to_json() for node, needs in _needs(request).items()}
         self.bundles = list(bundles)
         self.reason: str | None = None
         """Why it still waits; None when it is held."""
@@ -177,7 +176,7 @@ class Lease:
             "state": "held" if self.reason is None else "waiting",
             "reason": self.reason,
             "since": self.since_s,
-            "planned": self.planned,
+            "planned": {node: needs.to_json() for node, needs in self._needs.items()},
             "requested": self.requested,
             "observed": observed,
         }
