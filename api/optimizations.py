@@ -166,10 +166,10 @@ class Optimizations:
             raise Problem("invalid-transition", "nothing has been chosen yet", state=row["status"], allowed=["choice"])
         choice = self.choose(optimization_id)  # verification may have turned it round
         now_s = time.time()
-        self._keep(optimization_id, status="published", published_s=now_s, finished_s=row["finished_s"] or now_s)
+        self._keep(optimization_id, published_s=now_s)  # where queries that get it look for it
         named = row["request"].get("publish_to") or []
         published = self._adopt(optimization_id, row["work"], choice, named)
-        self._keep(optimization_id, published=published)
+        self._keep(optimization_id, status="published", published=published, finished_s=row["finished_s"] or now_s)
         return published
 
     def carry_out(self, optimization_id: str) -> Mapping[str, Any] | None:
