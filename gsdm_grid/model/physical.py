@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from operator import index
+from operator import eq, index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -274,15 +274,21 @@ def cut_at(block: PhysicalWindow, bounds: Sequence[int], mark: int = NO_MARK) ->
 
     Columns are cut when they are asked for: a block may be cut into hundreds, of which nobody sees every column.
     """
-    places, empty = block._ordinals, PhysicalWindow.empty(block.type, mark)
-    return [
-        PhysicalWindow._of_frozen(
-            block.type, _Cut(block.columns, slice(start, stop)), None if places is None else places[start:stop], mark
-        )
-        if start < stop
-        else empty
-        for start, stop in pairwise(bounds)
-    ]
+    places = block._ordinals
+    empty = PhysicalWindow.empty(block.type, mark) if any(map(eq, bounds, bounds[1:])) else None
+    made = []
+    for start, stop in pairwise(bounds):
+        if start == stop and empty is not None:
+            made.append(empty)
+            continue
+        view = PhysicalWindow.__new__(PhysicalWindow)
+        _put(view, "type", block.type)
+        _put(view, "columns", _Cut(block.columns, slice(start, stop)))
+        _put(view, "_ordinals", None if places is None else places[start:stop])
+        _put(view, "_mark", mark)
+        _put(view, "halo", None)
+        made.append(view)
+    return made
 
 
 class _Cut(Mapping[str, Column]):

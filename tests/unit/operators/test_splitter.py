@@ -11,7 +11,8 @@ from gsdm_grid import PhysicalWindow, create_stream_type
 from gsdm_grid.functions import Decision
 from gsdm_grid.model import TypeRegistry, as_array
 from gsdm_grid.operators import Splitter
-from gsdm_grid.operators.splitter import hot_output, scatter
+from gsdm_grid.operators.split_kernel import gather, gather_range, scatter
+from gsdm_grid.operators.splitter import hot_output
 
 Mixed = create_stream_type(
     "Mixed",
@@ -30,6 +31,15 @@ def loop(outputs, broadcast, ways):
         elif output >= 0:
             made[output].append(row)
     return made
+
+
+def sorted_by_numpy(outputs, broadcast, ways):
+    """What the kernel must give, by array operations: a reference that is quick enough for large blocks."""
+    chosen = np.flatnonzero(broadcast)
+    rows = np.concatenate([np.flatnonzero(~broadcast & (outputs >= 0)), np.repeat(chosen, ways)])
+    codes = np.concatenate([outputs[~broadcast & (outputs >= 0)], np.tile(np.arange(ways), len(chosen))])
+    order = np.lexsort((rows, codes))
+    return rows[order], np.searchsorted(codes[order], np.arange(ways + 1))
 
 
 def mixed(count):
@@ -54,11 +64,31 @@ def test_the_kernel_does_what_a_loop_over_tuples_does(data, count, ways):
     assert len(rows) == borders[-1]
 
 
-def test_many_tuples_go_where_the_loop_sends_them():
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "float64"])
+def test_many_tuples_go_where_numpy_would_send_them(dtype):
     rng = np.random.default_rng(1)
-    outputs, broadcast = rng.integers(-1, 64, 50_000), rng.random(50_000) < 0.005
-    rows, borders = scatter(outputs, broadcast, 64)
-    assert [rows[a:b].tolist() for a, b in itertools.pairwise(borders)] == loop(outputs, broadcast, 64)
+    outputs, broadcast = rng.integers(0 if dtype[0] == "u" else -1, 64, 50_000), rng.random(50_000) < 0.005
+    rows, borders = scatter(outputs.astype(dtype), broadcast, 64)
+    expected, expected_borders = sorted_by_numpy(outputs, broadcast, 64)
+    np.testing.assert_array_equal(rows, expected)
+    np.testing.assert_array_equal(borders, expected_borders)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint16", "float32", "datetime64[ns]", "complex64", "complex128", "S5"]
+)
+@pytest.mark.parametrize("cut", [np.s_[:], np.s_[::2]])
+@pytest.mark.parametrize("width", [(), (3,)])
+def test_columns_are_gathered_as_numpy_takes_them(dtype, cut, width):
+    column = np.random.default_rng(2).integers(0, 100, (200, *width)).astype(dtype)[cut]
+    rows = np.array([3, 99, 0, 3], np.uint32)
+    made = gather(column, rows)
+    assert made.dtype == column.dtype
+    np.testing.assert_array_equal(made, column[rows])
+
+
+def test_a_range_is_gathered_without_being_made():
+    assert gather_range(7, 3, np.array([0, 5, 2], np.uint32)).tolist() == [7, 22, 13]
 
 
 @settings(deadline=None)
