@@ -218,7 +218,7 @@ def parasplit_end_to_end(profile: SplitProfile, report: Report, quick: bool) -> 
     found = []
     with Grid("threads", Settings(block_bytes=BLOCK_BYTES)) as grid:
         for number in range(1 if quick else 5):
-            run = run_split(grid, split_flow("parasplit", 64, p=2, b=B), 2_000_000 if quick else 8_000_000, N, B)
+            run = run_split(grid, split_flow("parasplit", 64, p=2, b=B), 2_000_000 if quick else 32_000_000, N, B)
             found.append(run)
             rate = run.tuples / run.seconds / 1e6
             report.progress(f"parasplit end to end, round {number + 1}: {rate:.1f} M tuples/s (measured)")

@@ -82,14 +82,15 @@ class Spares:
 
     def close(self) -> None:
         """Keep none any more."""
-        import ray
-
         self._closing.set()
         self._wanted.set()
-        if self._filler is not None:
-            self._filler.join()
+        if self._filler is None:
+            return
+        self._filler.join()
         with self._lock:
             ready, self._ready = self._ready, []
+        import ray
+
         for actor, _ in ready:
             with contextlib.suppress(Exception):
                 ray.kill(actor)
