@@ -23,7 +23,6 @@ from split_plots import plot_measured, plot_theory
 
 from gsdm_grid import Grid, Settings
 from gsdm_grid.channels import profiling
-from gsdm_grid.coordination.split_profile import SplitProfile
 from gsdm_grid.coordination.split_trials import (
     BFN,
     CHANNEL_BLOCKS,
@@ -32,18 +31,20 @@ from gsdm_grid.coordination.split_trials import (
     TUPLE_BYTES,
     SplitRun,
     SplitTuple,
-    profile_split,
+    profile_observations,
     run_split,
     split_flow,
     tuple_pool,
 )
 from gsdm_grid.engine.memory import keep_freed_memory
+from gsdm_grid.flow import DataFlow
 from gsdm_grid.functions.routing import routing
 from gsdm_grid.model import PhysicalWindow
 from gsdm_grid.operators.splitter import Splitter
 from gsdm_grid.planning.parasplit_cost import cost_model_p, efficiency, parasplit_prediction
 from gsdm_grid.planning.split_choice import choose_split
-from gsdm_grid.planning.split_cost import Prediction, StreamShares
+from gsdm_grid.planning.split_cost import Coefficients, Prediction, StreamShares
+from gsdm_grid.planning.split_fit import Observed, fit, median_error
 
 BLOCK_BYTES = 8 << 20
 """Physical windows of the plans: where doubling stops to gain on this kind of machine (`gsdm tune`)."""
@@ -56,12 +57,15 @@ N_SPLITTER = (2 << 20) // TUPLE_BYTES
 MOST_P = 24
 MOST_SPLITTERS = 100
 """Plans with more of them are not run: with hundreds of threads on two cores their CPU times say nothing any more."""
+ROUNDS = 3
+"""Runs of each plan, whose median is taken."""
 P = 4
 """Window splitters of parasplit in the comparison of plans."""
 PLANS = ("fsplit", "exptree", "maxtree", "autosplit", "parasplit")
 B = 0.005
-PAPER_SPLITTER, PAPER_FSPLIT_64 = 109_000, 100_000
-PAPER_PARASPLIT, PAPER_CHANNEL = 913.0, 980.0  # Mbit/s, at p = 55 and q = 512
+Sweep = tuple[Coefficients, float, list[dict[str, Any]]]
+PAPERS = {"splitter into 64 of the first paper": 0.1, "parasplit of the second paper, p = 55, q = 512": 1.6}
+"""Million tuples per second; the second paper gives 913 Mbit/s."""
 
 
 def main() -> int:
@@ -77,12 +81,13 @@ def main() -> int:
     single = one_splitter(3 if options.quick else 9)
     for name, rate in single.items():
         report.row(name, rate / 1e6, "", 1e9 / rate, "")
-    profile = measured_profile(report, options.quick)
-    parasplit = parasplit_end_to_end(profile, report, options.quick)
-    points = by_width(profile, report, options.quick)
-    points += by_broadcast(measured_profile(report, options.quick), report, options.quick)  # machines change their pace
+    for name, rate in PAPERS.items():
+        report.row(name, rate, "", "", "")
+    coefficients, fit_error, points = by_width(report, options.quick)
+    parasplit = parasplit_end_to_end(coefficients, report, options.quick)
     channel_tuples_s = channel_rate(options.quick) / TUPLE_BYTES
-    p, at_channel = parasplit_at_channel(profile, channel_tuples_s, report)
+    p, at_channel = parasplit_at_channel(coefficients, channel_tuples_s, report)
+    points += by_broadcast(report, options.quick)[-1]
     report.row("channel, shared memory (measured)", channel_tuples_s / 1e6, "", "", "")
     report.row(f"parasplit, p = {p}, q = 64 (derived)", at_channel / 1e6, "", "", "")
     if options.plots:
@@ -103,8 +108,8 @@ def main() -> int:
                 "parasplit_p": p,
                 "channel_tuples_s": channel_tuples_s,
             },
-            "fit_error": profile.error,
-            "coefficients": profile.coefficients.to_json(),
+            "fit_error": fit_error,
+            "coefficients": coefficients.to_json(),
             "points": points,
         }
     )
@@ -154,66 +159,74 @@ def loop_over_tuples(block: PhysicalWindow, w: int) -> list[list[tuple[int, ...]
     return outputs
 
 
-def measured_profile(report: Report, quick: bool) -> SplitProfile:
-    """Coefficients, measured now, by runs that are not compared with anything."""
-    return profile_split("threads", report.progress, quick=quick, block_bytes=BLOCK_BYTES)
-
-
-def by_width(profile: SplitProfile, report: Report, quick: bool) -> list[dict[str, Any]]:
+def by_width(report: Report, quick: bool) -> Sweep:
     """Plans by width at b = 0.5 %."""
     widths = (2, 16, 64) if quick else (2, 8, 32, 64, 128, 256, 512)
-    return measured_points("w", N_WIDE, [(w, B) for w in widths], profile, report)
+    return sweep("w", N_WIDE, [(w, B) for w in widths], report, quick)
 
 
-def by_broadcast(profile: SplitProfile, report: Report, quick: bool) -> list[dict[str, Any]]:
+def by_broadcast(report: Report, quick: bool) -> Sweep:
     """Plans by broadcast share at w = 64."""
     shares = (0.0, 0.05, 0.5) if quick else (0.0, 0.005, 0.05, 0.2, 0.5, 1.0)
-    return measured_points("b", N_BROADCAST, [(64, b) for b in shares], profile, report)
+    return sweep("b", N_BROADCAST, [(64, b) for b in shares], report, quick)
 
 
-def measured_points(
-    sweep: str, n: int, settings: Sequence[tuple[int, float]], profile: SplitProfile, report: Report
-) -> list[dict[str, Any]]:
-    """All plans at these widths and broadcast shares, with what the model says of each."""
-    made = []
-    with Grid("threads", Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
-        for (w, b), plan in itertools.product(settings, PLANS):
-            shares = StreamShares(b=b, n=n)
-            predicted = choose_split(profile.coefficients, shares, w, has_bfn=b > 0, p=P).named(plan)
-            splitters = predicted.site_count - w
-            if splitters > MOST_SPLITTERS:
-                report.progress(f"{plan}, w = {w}, b = {b:.1%}: {splitters} splitters are too many for this machine")
-                continue
-            tuples = max(int(2_000_000 / (1 + w * b)), 6 * n)
-            run = run_split(grid, split_flow(plan, w, p=P, b=b, a=profile.coefficients.a), tuples, n, b)
-            point = {"sweep": sweep, "plan": plan, "w": w, "b": b, **compared(run, predicted)}
-            made.append(point)
-            show_point(point, report)
-    return made
+def sweep(name: str, n: int, settings: Sequence[tuple[int, float]], report: Report, quick: bool) -> Sweep:
+    """All plans at these widths and broadcast shares, in turn, with what the model says of each.
+
+    Coefficients come from runs that are compared with nothing, made in between: machines change their pace. Gives the
+    coefficients, how well they fit those runs, and the points.
+    """
+    observed: list[Observed] = []
+    runs: dict[tuple[int, float, str], list[SplitRun]] = {}
+    for number in range(1 if quick else ROUNDS):
+        observed += profile_observations("threads", report.progress, quick=quick)
+        a = fit(observed).a
+        with Grid("threads", Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
+            for (w, b), plan in itertools.product(settings, PLANS):
+                flow = split_flow(plan, w, p=P, b=b, a=a)
+                if (splitters := splitter_count(flow)) > MOST_SPLITTERS:
+                    report.progress(f"{plan}, w = {w}, b = {b:.1%}: {splitters} splitters, too many for this machine")
+                    continue
+                run = run_split(grid, flow, max(int(2_000_000 / (1 + w * b)), 6 * n), n, b)
+                runs.setdefault((w, b, plan), []).append(run)
+                rate = run.derived_rate / 1e6
+                report.progress(f"{plan}, w = {w}, b = {b:.1%}, round {number + 1}: {rate:.1f} M tuples/s (derived)")
+    coefficients = fit(observed)
+    points = []
+    for (w, b, plan), found in runs.items():
+        predicted = choose_split(coefficients, StreamShares(b=b, n=n), w, has_bfn=b > 0, p=P).named(plan)
+        points.append({"sweep": name, "plan": plan, "w": w, "b": b, **compared(found, predicted)})
+        show_point(points[-1], report)
+    return coefficients, median_error(coefficients, observed), points
+
+
+def splitter_count(flow: DataFlow) -> int:
+    """Splitters of a plan."""
+    return sum(vertex.function["name"] == "split" for vertex in flow.vertices)
 
 
 def show_point(point: Mapping[str, Any], report: Report) -> None:
-    """In the progress and in the table."""
+    """In the table."""
     name = f"{point['plan']}, w = {point['w']}, b = {point['b']:.1%}"
     rate, cost = point["tuples_s"] / 1e6, point["cpu_s_per_tuple"] * 1e9
-    report.progress(f"{name}: {rate:.1f} M tuples/s (derived), error {point['error']:.0%}")
     predicted = point["predicted_tuples_s"] / 1e6, point["predicted_cpu_s_per_tuple"] * 1e9
     report.row(f"{name} (derived)", rate, predicted[0], cost, predicted[1])
 
 
-def compared(run: SplitRun, predicted: Prediction) -> dict[str, Any]:
-    """A run beside its prediction: rate with one core per site, CPU per tuple, and the error of the rate."""
-    rate = run.derived_rate
+def compared(runs: Sequence[SplitRun], predicted: Prediction) -> dict[str, Any]:
+    """Runs beside their prediction: rate with one core per site, CPU per tuple, and the error of the rate."""
+    rate = median([run.derived_rate for run in runs])
     return {
         "tuples_s": rate,
         "predicted_tuples_s": predicted.rate,
-        "cpu_s_per_tuple": run.spent_s("router", "splitter", "processor") / run.tuples,
+        "cpu_s_per_tuple": median([run.spent_s("router", "splitter", "processor") / run.tuples for run in runs]),
         "predicted_cpu_s_per_tuple": predicted.cost_s,
         "error": abs(predicted.rate - rate) / rate,
     }
 
 
-def parasplit_end_to_end(profile: SplitProfile, report: Report, quick: bool) -> dict[str, float]:
+def parasplit_end_to_end(coefficients: Coefficients, report: Report, quick: bool) -> dict[str, float]:
     """p = 2, q = 64, b = 0.5 %: tuples per second on the clock of this machine, and the efficiency (equation 7)."""
     found = []
     with Grid("threads", Settings(block_bytes=BLOCK_BYTES)) as grid:
@@ -225,7 +238,7 @@ def parasplit_end_to_end(profile: SplitProfile, report: Report, quick: bool) -> 
     rate = median([run.tuples / run.seconds for run in found])
     spent = [[run.spent_s(kind) for run in found] for kind in ("router", "splitter", "processor")]
     derived = median([run.derived_rate for run in found])
-    predicted = parasplit_prediction(profile.coefficients, StreamShares(b=B, n=N), 2, 64)
+    predicted = parasplit_prediction(coefficients, StreamShares(b=B, n=N), 2, 64)
     cost = [sum(run.spent_s(kind) for kind in ("router", "splitter", "processor")) / run.tuples for run in found]
     report.row("parasplit, p = 2, q = 64 (measured)", rate / 1e6, "", median(cost) * 1e9, predicted.cost_s * 1e9)
     return {
@@ -240,12 +253,12 @@ def channel_rate(quick: bool) -> float:
     return profiling.measure_channel(BLOCK_BYTES, total_bytes=1 << (27 if quick else 29), rounds=1 if quick else 5)
 
 
-def parasplit_at_channel(profile: SplitProfile, channel_tuples_s: float, report: Report) -> tuple[int, float]:
+def parasplit_at_channel(coefficients: Coefficients, channel_tuples_s: float, report: Report) -> tuple[int, float]:
     """Parasplit into 64 with as many splitters as equation 3 asks for to keep up with the channel: p, and tuples/s.
 
     The rate is derived from the CPU time of the sites of a run, and is at most that of the channel.
     """
-    p = min(cost_model_p(profile.coefficients, StreamShares(b=B, n=N), 64, channel_tuples_s), MOST_P)
+    p = min(cost_model_p(coefficients, StreamShares(b=B, n=N), 64, channel_tuples_s), MOST_P)
     with Grid("threads", Settings(block_bytes=BLOCK_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
         run = run_split(grid, split_flow("parasplit", 64, p=p, b=B), max(4 * p, 24) * N, N, B)
     report.progress(f"parasplit, p = {p}: {run.derived_rate / 1e6:.1f} M tuples/s (derived)")

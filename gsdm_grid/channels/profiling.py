@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from gsdm_grid.channels.channel import ChannelLimits, End
 from gsdm_grid.channels.data_plane import DataPlane
 from gsdm_grid.channels.keys import InstallationKey
 from gsdm_grid.config import cache_folder
+from gsdm_grid.errors import ChannelError
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
 
 GAIN = 0.0015
@@ -71,7 +73,11 @@ def seconds_through_channel(size: int, count: int, shared: bool, key: Installati
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_consume, args=(key, there, read))
     process.start()
-    endpoint = here.recv()
+    there.close()
+    try:
+        endpoint = here.recv()
+    except EOFError:
+        raise ChannelError("the process that was to read could not be started; a script needs a main guard") from None
     context = zmq.Context()
     plane = DataPlane(key, context, "127.0.0.1", lambda: None)
     outlet = plane.outlet("profile", endpoint, ChannelLimits(8, 1 << 25), shared)
@@ -82,12 +88,10 @@ def seconds_through_channel(size: int, count: int, shared: bool, key: Installati
     for number in range(warm + count):
         if number == warm:
             started_s = time.perf_counter()
-        while not outlet.ready():
-            _work(plane)
+        _work_until(outlet.ready, plane, process)
         outlet.put(blocks[number % len(blocks)])
     outlet.put(End(final=True))
-    while outlet.consumed < outlet.next:
-        _work(plane)
+    _work_until(lambda: outlet.consumed >= outlet.next, plane, process)
     spent_s = time.perf_counter() - started_s
     here.send("enough")
     process.join()
@@ -114,6 +118,13 @@ def _consume(key: InstallationKey, pipe: Any, read: bool) -> None:
         inlet.progress(counted, counted)
     plane.close()
     context.term()
+
+
+def _work_until(reached: Callable[[], bool], plane: DataPlane, reader: BaseProcess) -> None:
+    while not reached():
+        if not reader.is_alive():
+            raise ChannelError(f"the process that reads has ended with {reader.exitcode}")
+        _work(plane)
 
 
 def _work(plane: DataPlane) -> None:

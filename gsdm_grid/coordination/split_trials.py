@@ -135,16 +135,9 @@ def profile_split(
     ``block_bytes`` is the size of physical windows; without it, it is doubled until a channel gains less than 0.15 %.
     """
     channel = _channel(progress, quick, block_bytes)
-    runs: list[SplitRun] = []
-    for size in PROFILE_BYTES:
-        n = size // TUPLE_BYTES
-        tuples = (8 if quick else 24) * n
-        with Grid(placement, Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
-            for name, w, p, b in PROFILE_RUNS:
-                progress(f"{name}, w = {w}, b = {b:.1%}, physical windows of {size >> 10} KiB")
-                runs.append(run_split(grid, split_flow(name, w, p=p, b=b), tuples, n, b))
-    observed = [one for run in runs for one in run.observed.values()]
+    observed = profile_observations(placement, progress, quick=quick)
     coefficients = fit(observed)
+    n = PROFILE_BYTES[-1] // TUPLE_BYTES
     return SplitProfile(
         placement,
         coefficients,
@@ -157,6 +150,20 @@ def profile_split(
     )
 
 
+def profile_observations(placement: str, progress: Progress, *, quick: bool = False) -> list[Observed]:
+    """What the sites of some plans spend, to fit coefficients to."""
+    found: list[Observed] = []
+    for size in PROFILE_BYTES:
+        n = size // TUPLE_BYTES
+        tuples = (8 if quick else 24) * n
+        with Grid(placement, Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
+            for name, w, p, b in PROFILE_RUNS:
+                progress(f"{name}, w = {w}, b = {b:.1%}, physical windows of {size >> 10} KiB")
+                run = run_split(grid, split_flow(name, w, p=p, b=b), tuples, n, b)
+                found += run.observed.values()
+    return found
+
+
 PROFILE_BYTES = (1 << 20, 6 << 20)
 """Sizes of physical windows of the runs: what is spent per window and per tuple is told apart by them."""
 PROFILE_RUNS = (
@@ -165,6 +172,8 @@ PROFILE_RUNS = (
     ("fsplit", 100, 0, 0.0),
     ("fsplit", 100, 0, 0.02),
     ("fsplit", 300, 0, 0.005),
+    ("exptree", 20, 0, 0.1),
+    ("exptree", 100, 0, 0.01),
     ("parasplit", 4, 2, 0.0),
     ("parasplit", 50, 3, 0.02),
     ("parasplit", 50, 8, 0.0),

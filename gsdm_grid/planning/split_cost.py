@@ -8,6 +8,7 @@ every physical window, and for every part of one that goes to an output, however
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -81,6 +82,14 @@ class StreamShares:
         return max(0.0, 1.0 - self.b - self.o)
 
     @property
+    def uncopied(self) -> float:
+        """Share of the physical windows that hold only tuples to broadcast: those are passed on as they are.
+
+        The papers' systems have no such thing, nor does a model that leaves physical windows out.
+        """
+        return 0.0 if math.isinf(self.n) else float(self.b**self.n)
+
+    @property
     def emitting(self) -> StreamShares:
         """The shares below the root of a tree, which has omitted what is to be omitted."""
         kept = 1.0 - self.o
@@ -148,7 +157,8 @@ def fsplit_cost(given: Coefficients, shares: StreamShares, w: int) -> float:
     """
     emitted = shares.r + w * shares.b
     per_window = (given.crW + w * given.ceW) / shares.n
-    return given.cc + given.cp * (shares.o + emitted) + given.ce * emitted + per_window
+    moved = given.cp * (shares.o + emitted) + given.ce * emitted
+    return given.cc + (1 - shares.uncopied) * moved + per_window
 
 
 def output_rate(shares: StreamShares, w: int) -> float:
@@ -169,7 +179,8 @@ def level_cost(given: Coefficients, shares: StreamShares, cumulative: int, fanou
     Every node of every level gets a part of every physical window, so those terms do not shrink on the way down.
     """
     routed, broadcast = level_shares(shares, cumulative)
-    per_tuple = given.cc + (given.cp + given.ce) * (routed + fanout * broadcast)
+    moved = (given.cp + given.ce) * (routed + fanout * broadcast)
+    per_tuple = given.cc + (1 - shares.uncopied) * moved
     return output_rate(shares, cumulative) * per_tuple + (given.crW + fanout * given.ceW) / shares.n
 
 

@@ -1,4 +1,4 @@
-"""From what sites spent to the coefficients of the cost models: least squares of relative errors. Pure.
+"""From what sites spent to the coefficients of the cost models: least squares of the errors of rates. Pure.
 
 Each kind of site is explained by a few counts: tuples that arrived, tuples that left, physical windows, parts of them.
 Coefficients are not negative. Runs of different widths, broadcast shares and window sizes tell the terms apart.
@@ -17,6 +17,9 @@ from gsdm_grid.errors import QueryError
 from gsdm_grid.planning.split_cost import Coefficients
 
 Kind = Literal["splitter", "router", "processor"]
+STEPS = 8
+LEAST_EXPLAINED = 0.05
+"""Share of a cost that counts as explained at least: a site that is explained badly is not to rule all others."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +116,21 @@ def _cost(site: Observed) -> float:
 def _solved(
     sites: Sequence[Observed], counts: Callable[[Observed], list[float]], spent: Callable[[Observed], float]
 ) -> list[float]:
-    """Non-negative coefficients of the counts, by relative error: a site that did little weighs as much as another."""
+    """Non-negative coefficients of the counts, by the relative error of the rates that they give.
+
+    A rate is one over a cost, so errors are taken relative to what is explained, which the weights follow step by step.
+    A site that did little weighs as much as another.
+    """
     from scipy.optimize import nnls
 
+    counted = np.array([counts(site) for site in sites], np.float64)
     seconds = np.array([spent(site) for site in sites])
-    weights = 1 / np.maximum(seconds, seconds.max(initial=0.0) * 1e-3 + 1e-12)
-    rows = np.array([counts(site) for site in sites], np.float64) * weights[:, None]
-    scale = np.maximum(np.abs(rows).max(axis=0), 1e-300)  # counts differ by many orders of magnitude
-    found, _ = nnls(rows / scale, seconds * weights)
-    return [float(value) for value in found / scale]
+    least = seconds.max(initial=0.0) * 1e-3 + 1e-12
+    explained = seconds
+    for _ in range(STEPS):
+        weights = 1 / np.maximum(explained, least)
+        rows = counted * weights[:, None]
+        scale = np.maximum(np.abs(rows).max(axis=0), 1e-300)  # counts differ by many orders of magnitude
+        found = nnls(rows / scale, seconds * weights)[0] / scale
+        explained = np.maximum(counted @ found, seconds * LEAST_EXPLAINED)
+    return [float(value) for value in found]

@@ -140,6 +140,7 @@ def main():
         grid.cq(flow(), [register_input_stream(Radio, block(10))], name="again").run().wait(DEADLINE_S)
         tell("grown again", workers=len(pool.inventory()["workers"]))
     pool.close()
+    until(lambda: not processes("apache.spark.deploy"), "no daemons when the pool is closed")
     import ray
 
     actors = ray.util.list_named_actors(all_namespaces=True)

@@ -24,7 +24,7 @@ SCSQ = Coefficients(cc=0.0, cp=0.5, ce=0.5)  # reading windows is taken as free,
 MEASURED = Coefficients(
     cc=5e-9, cp=2e-8, ce=1e-9, crW=2e-5, ceW=1e-5, cr=1e-9, cm=2e-8, cmW=3e-5, cpoll=1e-6, router=5e-5
 )
-SHARES = st.builds(StreamShares, b=st.floats(0, 0.5), o=st.floats(0, 0.5), n=st.floats(1, 1e6))
+SHARES = st.builds(StreamShares, b=st.floats(0, 0.5), o=st.floats(0, 0.5), n=st.floats(100, 1e6))
 
 
 @settings(deadline=None)
@@ -35,6 +35,12 @@ def test_router_splitter_and_query_processor_are_special_cases_of_a_stream_proce
     windows = StreamShares(n=1)
     router = process_cost(ProcessCosts(cr=cr, cs=cs, ce=ce), windows)
     assert router == pytest.approx(router_cost(Coefficients(0, 0, 0, router=cr + cs + ce), windows))
+
+
+def test_windows_that_are_broadcast_as_a_whole_are_not_copied():
+    copied, whole = StreamShares(b=1.0), StreamShares(b=1.0, n=1000)
+    assert splitter_cost(MEASURED, copied, 64) > 64 * MEASURED.cp
+    assert splitter_cost(MEASURED, whole, 64) == pytest.approx(MEASURED.cc + (MEASURED.crW + 64 * MEASURED.ceW) / 1000)
 
 
 def test_a_query_processor_polls_and_merges_all_its_input_streams():
