@@ -26,13 +26,14 @@ class Service:
         self.options = ("--port", str(port), *options)
         self.process = None
         self.trusted = True
+        self.inside = ()  # a command that runs another elsewhere, such as in a network namespace
 
     def start(self):
         """Start it and wait until it takes work."""
         (self.home / "server.json").unlink(missing_ok=True)
         self.home.mkdir(parents=True, exist_ok=True)
         with (self.home / "log").open("ab") as log:
-            command = [sys.executable, "-m", "gsdm_grid.cli", "serve", "--home", str(self.home)]
+            command = [*self.inside, sys.executable, "-m", "gsdm_grid.cli", "serve", "--home", str(self.home)]
             self.process = subprocess.Popen([*command, *self.options], stdout=log, stderr=log)
         deadline_s = time.monotonic() + START_S
         while not self._ready():

@@ -1,0 +1,117 @@
+"""Three machines, started by hand as docs/deploy.md says: network namespaces with an address and shared memory each."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+NETWORK = "10.77.31"
+RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 256, "rate": 400}}
+FLOW = {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]}
+PERIOD_NS = 256_000
+COUNT = 500
+may_make_networks = os.geteuid() == 0 and shutil.which("ip") is not None
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not may_make_networks, reason="network namespaces are made by root, with iproute2"),
+]
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def machines(tmp_path):
+    """Commands that run another command on one of three machines; this one is at the end of the same wire."""
+    bridge, names = f"gsdm{os.getpid()}"[:15], [f"gsdm-{os.getpid()}-{number}" for number in (1, 2, 3)]
+    ip("link", "add", bridge, "type", "bridge")
+    ip("addr", "add", f"{NETWORK}.254/24", "dev", bridge)
+    ip("link", "set", bridge, "up")
+    for number, name in enumerate(names, 1):
+        outside = f"g{os.getpid()}v{number}"[-15:]
+        ip("netns", "add", name)
+        ip("link", "add", outside, "type", "veth", "peer", "name", "wire", "netns", name)
+        ip("link", "set", outside, "master", bridge, "up")
+        for settings in (["addr", "add", f"{NETWORK}.{number}/24", "dev", "wire"], ["link", "set", "wire", "up"]):
+            ip("-n", name, *settings)
+        ip("-n", name, "link", "set", "lo", "up")
+    made = []
+    for name in names:
+        folders = {place: tmp_path / name / place.name for place in (Path("/dev/shm"), Path("/tmp/ray"))}
+        for place, folder in folders.items():
+            place.mkdir(exist_ok=True)
+            folder.mkdir(parents=True)
+            subprocess.run(["mount", "-t", "tmpfs", "gsdm", folder], check=True)
+        mounts = " && ".join(f"mount --bind '{folder}' {place}" for place, folder in folders.items())
+        made.append(["ip", "netns", "exec", name, "sh", "-c", f'{mounts} && exec "$0" "$@"'])
+    yield made
+    for name in names:
+        ip("netns", "del", name)
+        for folder in (tmp_path / name).iterdir():
+            subprocess.run(["umount", "--lazy", folder], check=True)
+    ip("link", "del", bridge)
+
+
+@pytest.fixture
+def cluster(machines, tmp_path, monkeypatch):
+    """Address of a Ray cluster of the three machines."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    ray = Path(sys.executable).with_name("ray")
+    started = []
+    for number, machine in enumerate(machines, 1):
+        role = ["--head", "--port=6379"] if number == 1 else [f"--address={NETWORK}.1:6379"]
+        where = [f"--node-ip-address={NETWORK}.{number}", f"--labels=near=antenna-{number}", "--num-cpus=4"]
+        small = ["--object-store-memory=100000000", "--disable-usage-stats"]
+        quiet = ["--include-dashboard=false"] if number == 1 else []
+        with (tmp_path / f"ray{number}.log").open("wb") as log:
+            command = [*machine, ray, "start", "--block", *role, *where, *small, *quiet]
+            started.append(subprocess.Popen(command, stdout=log, stderr=log))
+    yield f"{NETWORK}.1:6379"
+    below = [one for process in started for one in psutil.Process(process.pid).children(recursive=True)]
+    for process in reversed(started):
+        process.terminate()
+        process.wait(30)
+    for process in psutil.wait_procs(below, timeout=10)[1]:
+        process.kill()
+
+
+def test_a_query_spans_three_machines_that_share_nothing_but_the_network(
+    machines, cluster, own_service, wait_for, done
+):
+    options = ("--placement", "ray", "--ray-address", cluster, "--spare-hosts", "0")
+    service = own_service(*options, "--host", f"{NETWORK}.1", "--address", f"{NETWORK}.1")
+    service.inside = machines[0]
+    service.start()
+    with service.client() as client:
+        resources = lambda: client.get("/v1/resources").json()["ray"]  # noqa: E731
+        told = wait_for(resources, lambda found: len(found.get("nodes", ())) == 3, 120)
+        near = {node["labels"]["near"]: node["id"] for node in told["nodes"]}
+        sites = {"partition": {"near": "antenna-2"}, "compute": {"near": "antenna-3"}, "combine": {"near": "antenna-1"}}
+        query = {
+            "name": "wide",
+            "inputs": [RADIO],
+            "flow": FLOW,
+            "stop": {"count": COUNT},
+            "resources": {"sites": sites},
+        }
+        client.post("/v1/queries", json=query).raise_for_status()
+        done(client, client.post("/v1/queries/wide/run"), 120)
+        (lease,) = resources()["leases"]
+        assert {site.split("/")[1]: machine for site, machine in lease["observed"].items()} == {
+            "partition.0": near["antenna-2"],
+            "compute.0": near["antenna-3"],
+            "compute.1": near["antenna-3"],
+            "combine.0": near["antenna-1"],
+        }
+        params = {"last": COUNT, "points": 1, "attributes": "ts"}
+        results = lambda: client.get("/v1/queries/wide/results", params=params).json()["windows"]  # noqa: E731
+        windows = wait_for(results, lambda found: len(found) == COUNT, 60)
+        assert [window["values"]["ts"] for window in windows] == [number * PERIOD_NS for number in range(COUNT)]
+        done(client, client.delete("/v1/queries/wide"))
+        assert resources()["leases"] == []
