@@ -14,6 +14,7 @@ RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 
 FLOW = {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]}
 PERIOD_NS = 256_000
 COUNT = 500
+QUERY = {"name": "wide", "inputs": [RADIO], "flow": FLOW, "stop": {"count": COUNT}}
 may_make_networks = os.geteuid() == 0 and shutil.which("ip") is not None
 pytestmark = [
     pytest.mark.slow,
@@ -81,37 +82,56 @@ def cluster(machines, tmp_path, monkeypatch):
         process.kill()
 
 
-def test_a_query_spans_three_machines_that_share_nothing_but_the_network(
-    machines, cluster, own_service, wait_for, done
-):
-    options = ("--placement", "ray", "--ray-address", cluster, "--spare-hosts", "0")
-    service = own_service(*options, "--host", f"{NETWORK}.1", "--address", f"{NETWORK}.1")
-    service.inside = machines[0]
-    service.start()
-    with service.client() as client:
-        resources = lambda: client.get("/v1/resources").json()["ray"]  # noqa: E731
-        told = wait_for(resources, lambda found: len(found.get("nodes", ())) == 3, 120)
-        near = {node["labels"]["near"]: node["id"] for node in told["nodes"]}
-        sites = {"partition": {"near": "antenna-2"}, "compute": {"near": "antenna-3"}, "combine": {"near": "antenna-1"}}
-        query = {
-            "name": "wide",
-            "inputs": [RADIO],
-            "flow": FLOW,
-            "stop": {"count": COUNT},
-            "resources": {"sites": sites},
-        }
-        client.post("/v1/queries", json=query).raise_for_status()
-        done(client, client.post("/v1/queries/wide/run"), 120)
-        (lease,) = resources()["leases"]
-        assert {site.split("/")[1]: machine for site, machine in lease["observed"].items()} == {
-            "partition.0": near["antenna-2"],
-            "compute.0": near["antenna-3"],
-            "compute.1": near["antenna-3"],
-            "combine.0": near["antenna-1"],
-        }
-        params = {"last": COUNT, "points": 1, "attributes": "ts"}
-        results = lambda: client.get("/v1/queries/wide/results", params=params).json()["windows"]  # noqa: E731
-        windows = wait_for(results, lambda found: len(found) == COUNT, 60)
-        assert [window["values"]["ts"] for window in windows] == [number * PERIOD_NS for number in range(COUNT)]
-        done(client, client.delete("/v1/queries/wide"))
-        assert resources()["leases"] == []
+@pytest.fixture
+def client(machines, cluster, own_service, wait_for):
+    """Make a coordinator with these options on the first machine; gives a client, when all machines are there."""
+    clients = []
+
+    def make(*options):
+        where = ("--ray-address", cluster, "--host", f"{NETWORK}.1", "--address", f"{NETWORK}.1")
+        service = own_service(*where, "--spare-hosts", "0", *options)
+        service.inside = machines[0]
+        clients.append(service.start().client())
+        wait_for(lambda: resources(clients[-1]).get("nodes", ()), lambda found: len(found) == 3, 120)
+        return clients[-1]
+
+    yield make
+    for one in clients:
+        one.close()
+
+
+def resources(client):
+    return client.get("/v1/resources").json()["ray"]
+
+
+def check_results(client, wait_for):
+    params = {"last": COUNT, "points": 1, "attributes": "ts"}
+    results = lambda: client.get("/v1/queries/wide/results", params=params).json()["windows"]  # noqa: E731
+    windows = wait_for(results, lambda found: len(found) == COUNT, 60)
+    assert [window["values"]["ts"] for window in windows] == [number * PERIOD_NS for number in range(COUNT)]
+
+
+def test_a_query_spans_three_machines_that_share_nothing_but_the_network(client, wait_for, done):
+    client = client("--placement", "ray")
+    near = {node["labels"]["near"]: node["id"] for node in resources(client)["nodes"]}
+    sites = {"partition": {"near": "antenna-2"}, "compute": {"near": "antenna-3"}, "combine": {"near": "antenna-1"}}
+    client.post("/v1/queries", json={**QUERY, "resources": {"sites": sites}}).raise_for_status()
+    done(client, client.post("/v1/queries/wide/run"), 120)
+    (lease,) = resources(client)["leases"]
+    assert {site.split("/")[1]: machine for site, machine in lease["observed"].items()} == {
+        "partition.0": near["antenna-2"],
+        "compute.0": near["antenna-3"],
+        "compute.1": near["antenna-3"],
+        "combine.0": near["antenna-1"],
+    }
+    check_results(client, wait_for)
+    done(client, client.delete("/v1/queries/wide"))
+    assert resources(client)["leases"] == []
+
+
+def test_spark_runs_on_machines_that_share_nothing_but_the_network(client, wait_for, done):
+    client = client("--placement", "grid", "--spark-master", "ray")
+    client.post("/v1/queries", json=QUERY).raise_for_status()
+    done(client, client.post("/v1/queries/wide/run"), 180)
+    assert client.get("/v1/resources").json()["spark"]["workers"]
+    check_results(client, wait_for)
