@@ -27,6 +27,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
 Reading = create_stream_type("Reading", {"id": "int64", "value": "float64"}, registry=TypeRegistry())
 
 
+def pytest_collection_modifyitems(items):
+    """Tests with an Airflow come last: once started it takes part of a core until the end."""
+    items.sort(key=lambda item: "airflow" in item.path.parts)
+
+
 @pytest.fixture(scope="session")
 def threads_grid():
     """A grid whose working nodes are threads of this process."""

@@ -259,7 +259,7 @@ class Browser:
         self.process.wait(30)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def make_browser(tmp_path_factory):
     """Open a browser window of a size; closed after the ``with`` statement."""
     executable = next(filter(None, map(shutil.which, CHROMIUM)), None)
@@ -277,7 +277,7 @@ def make_browser(tmp_path_factory):
     return make
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def coordinator(tmp_path_factory, make_service):
     """A coordinator over threads, in whose home the Airflow is."""
     made = make_service(tmp_path_factory.mktemp("grid"), "--placement", "threads").start()
@@ -291,7 +291,7 @@ def make_airflow():
     return Airflow
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def airflow(coordinator):
     """An Airflow; after the tests nothing of it is left."""
     made = Airflow(coordinator.home).start()
@@ -312,7 +312,7 @@ def client(make_client):
         yield made
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def optimized(airflow, coordinator):
     """A run of the DAG that has optimized the query ``spectrum``."""
     source = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 1024, "limit": 500}}
@@ -323,26 +323,26 @@ def optimized(airflow, coordinator):
     return run
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def sites_of_trials():
     """Sites of trials that are still there; those of queries are not meant."""
     return lambda client: [one for one in client.sites() if one["query"].startswith("trial-")]
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def functions(coordinator):
     """Functions of the tests' own, uploaded to the coordinator."""
     with Client(coordinator.url, coordinator.token) as client:
         client.upload_bundle("trying", FUNCTIONS.encode())
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def slow_function(functions):
     """A function that takes a fiftieth of a second for each window, and has one plan only."""
     return "trying.slow"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def fragile(functions):
     """A query whose function fails where it does not see all windows: in some of its plans."""
     source = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "limit": 5000}}
