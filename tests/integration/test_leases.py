@@ -43,7 +43,8 @@ def _title(process):
         return ""
 
 
-@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_hundred_cycles_of_acquire_run_release_leave_nothing_behind(make_grid, radio_block):
     grid = make_grid("ray")
     blocks = [radio_block(4, 32)]

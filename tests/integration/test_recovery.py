@@ -46,7 +46,7 @@ def test_every_window_arrives_once_and_in_order_though_a_process_is_killed(grid,
     np.testing.assert_allclose(result.x, np.fft.fft(block.x), atol=1e-3)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["partition.1", "compute.1"])
 def test_every_tuple_arrives_once_and_in_order_though_a_window_splitter_or_query_processor_is_killed(
     grid, victim, radio_block

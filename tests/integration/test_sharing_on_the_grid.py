@@ -10,7 +10,7 @@ import pytest
 from gsdm_grid import PCC, register_input_stream
 
 DEADLINE_S = 90.0
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
