@@ -153,11 +153,13 @@ def profile_split(
 def profile_observations(placement: str, progress: Progress, *, quick: bool = False) -> list[Observed]:
     """What the sites of some plans spend, to fit coefficients to."""
     found: list[Observed] = []
+    threads = placement == "threads"
+    runs = [run for run in PROFILE_RUNS if threads or run[0] != "exptree"]  # dozens of processes, and each has to start
     for size in PROFILE_BYTES:
         n = size // TUPLE_BYTES
         tuples = (8 if quick else 24) * n
         with Grid(placement, Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
-            for name, w, p, b in PROFILE_RUNS:
+            for name, w, p, b in runs:
                 progress(f"{name}, w = {w}, b = {b:.1%}, physical windows of {size >> 10} KiB")
                 run = run_split(grid, split_flow(name, w, p=p, b=b), tuples, n, b)
                 found += run.observed.values()
