@@ -38,12 +38,19 @@ from gsdm_grid.coordination.split_trials import (
 )
 from gsdm_grid.engine.memory import keep_freed_memory
 from gsdm_grid.flow import DataFlow
+from gsdm_grid.flow.split_shapes import maxtree_fanouts
 from gsdm_grid.functions.routing import routing
 from gsdm_grid.model import PhysicalWindow
 from gsdm_grid.operators.splitter import Splitter
 from gsdm_grid.planning.parasplit_cost import cost_model_p, efficiency, parasplit_prediction
 from gsdm_grid.planning.split_choice import choose_split
-from gsdm_grid.planning.split_cost import Coefficients, Prediction, StreamShares
+from gsdm_grid.planning.split_cost import (
+    Coefficients,
+    Prediction,
+    StreamShares,
+    tree_prediction,
+    with_query_processors,
+)
 from gsdm_grid.planning.split_fit import Observed, fit, median_error
 
 BLOCK_BYTES = 8 << 20
@@ -179,9 +186,10 @@ def sweep(name: str, n: int, settings: Sequence[tuple[int, float]], report: Repo
     """
     observed: list[Observed] = []
     runs: dict[tuple[int, float, str], list[SplitRun]] = {}
+    a = None  # of the shape of maxtree, which is to be the same in all rounds
     for number in range(1 if quick else ROUNDS):
         observed += profile_observations("threads", report.progress, quick=quick)
-        a = fit(observed).a
+        a = fit(observed).a if a is None else a
         with Grid("threads", Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
             for (w, b), plan in itertools.product(settings, PLANS):
                 flow = split_flow(plan, w, p=P, b=b, a=a)
@@ -195,7 +203,11 @@ def sweep(name: str, n: int, settings: Sequence[tuple[int, float]], report: Repo
     coefficients = fit(observed)
     points = []
     for (w, b, plan), found in runs.items():
-        predicted = choose_split(coefficients, StreamShares(b=b, n=n), w, has_bfn=b > 0, p=P).named(plan)
+        shares = StreamShares(b=b, n=n)
+        predicted = choose_split(coefficients, shares, w, has_bfn=b > 0, p=P).named(plan)
+        if plan == "maxtree":
+            tree = tree_prediction(plan, coefficients, shares, maxtree_fanouts(w, b, a or 0.0), w)
+            predicted = with_query_processors(tree, coefficients, shares, w)
         points.append({"sweep": name, "plan": plan, "w": w, "b": b, **compared(found, predicted)})
         show_point(points[-1], report)
     return coefficients, median_error(coefficients, observed), points

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import zmq
 
-from gsdm_grid.channels.channel import ChannelLimits, End
+from gsdm_grid.channels.channel import ChannelLimits, End, Outlet
 from gsdm_grid.channels.data_plane import DataPlane
 from gsdm_grid.channels.keys import InstallationKey
 from gsdm_grid.config import cache_folder
@@ -74,13 +74,24 @@ def seconds_through_channel(size: int, count: int, shared: bool, key: Installati
     process = multiprocessing.get_context("spawn").Process(target=_consume, args=(key, there, read))
     process.start()
     there.close()
-    try:
-        endpoint = here.recv()
-    except EOFError:
-        raise ChannelError("the process that was to read could not be started; a script needs a main guard") from None
     context = zmq.Context()
     plane = DataPlane(key, context, "127.0.0.1", lambda: None)
-    outlet = plane.outlet("profile", endpoint, ChannelLimits(8, 1 << 25), shared)
+    try:
+        outlet = plane.outlet("profile", here.recv(), ChannelLimits(8, 1 << 25), shared)
+        spent_s = _send(outlet, size, count, plane, process)
+        here.send("enough")
+    except EOFError:
+        raise ChannelError("the process that was to read could not be started; a script needs a main guard") from None
+    finally:
+        here.close()
+        process.join()
+        plane.close()
+        context.term()
+    return spent_s
+
+
+def _send(outlet: Outlet, size: int, count: int, plane: DataPlane, reader: BaseProcess) -> float:
+    """Send blocks, after some that are not counted, until they have been read; gives the seconds that took."""
     payload = np.zeros((1, size), np.uint8)
     blocks = [Bytes.block(ts=[k], payload=payload).stamped(ordinals=range(k, k + 1)) for k in range(16)]
     warm = max(count // 10, 20)
@@ -88,16 +99,11 @@ def seconds_through_channel(size: int, count: int, shared: bool, key: Installati
     for number in range(warm + count):
         if number == warm:
             started_s = time.perf_counter()
-        _work_until(outlet.ready, plane, process)
+        _work_until(outlet.ready, plane, reader)
         outlet.put(blocks[number % len(blocks)])
     outlet.put(End(final=True))
-    _work_until(lambda: outlet.consumed >= outlet.next, plane, process)
-    spent_s = time.perf_counter() - started_s
-    here.send("enough")
-    process.join()
-    plane.close()
-    context.term()
-    return spent_s
+    _work_until(lambda: outlet.consumed >= outlet.next, plane, reader)
+    return time.perf_counter() - started_s
 
 
 def _consume(key: InstallationKey, pipe: Any, read: bool) -> None:

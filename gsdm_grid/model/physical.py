@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from operator import eq, index
+from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -274,20 +274,15 @@ def cut_at(block: PhysicalWindow, bounds: Sequence[int], mark: int = NO_MARK) ->
 
     Columns are cut when they are asked for: a block may be cut into hundreds, of which nobody sees every column.
     """
-    places = block._ordinals
-    empty = PhysicalWindow.empty(block.type, mark) if any(map(eq, bounds, bounds[1:])) else None
-    made = []
+    places, made, empty = block._ordinals, [], None
     for start, stop in pairwise(bounds):
-        if start == stop and empty is not None:
+        if start < stop:
+            ordinals = None if places is None else places[start:stop]
+            made.append(PhysicalWindow._of_frozen(block.type, _Cut(block.columns, slice(start, stop)), ordinals, mark))
+        else:
+            if empty is None:
+                empty = PhysicalWindow.empty(block.type, mark)
             made.append(empty)
-            continue
-        view = PhysicalWindow.__new__(PhysicalWindow)
-        _put(view, "type", block.type)
-        _put(view, "columns", _Cut(block.columns, slice(start, stop)))
-        _put(view, "_ordinals", None if places is None else places[start:stop])
-        _put(view, "_mark", mark)
-        _put(view, "halo", None)
-        made.append(view)
     return made
 
 

@@ -81,7 +81,7 @@ class OrderedPorts(StreamOperator):
         at = self.ports[port]
         keys = as_array(block.ordinals) if self.by_ordinal else block.ts
         threshold = self._first_in_time(at)
-        if len(keys) and (keys[0] < threshold or bool((keys[1:] < keys[:-1]).any())):
+        if len(keys) and (keys[0] < threshold or (keys[1:] < keys[:-1]).any()):
             block, keys = self._without_late(block, keys, threshold)
         if len(keys):
             if at.left_behind:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 START_S = 60.0
@@ -124,6 +125,32 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+@pytest.fixture
+def start_ray(tmp_path):
+    """Start a node of a Ray cluster with these options, ``inside`` of another command; ended with all that is below."""
+    started = []
+
+    def start(*options, inside=(), environment=None):
+        command = [
+            *inside,
+            Path(sys.executable).with_name("ray"),
+            "start",
+            "--block",
+            "--disable-usage-stats",
+            *options,
+        ]
+        with (tmp_path / f"ray{len(started)}.log").open("wb") as log:
+            started.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
+
+    yield start
+    below = [one for process in started for one in psutil.Process(process.pid).children(recursive=True)]
+    for process in reversed(started):
+        process.terminate()
+        process.wait(30)
+    for process in psutil.wait_procs(below, timeout=10)[1]:
+        process.kill()
 
 
 @pytest.fixture

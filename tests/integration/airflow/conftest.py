@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -176,13 +177,16 @@ class Airflow:
 class Browser:
     """Headless Chromium, driven over its DevTools protocol."""
 
-    def __init__(self, executable, profile, width, height):
+    def __init__(self, executable, profile, scratch, width, height):
         from websockets.sync.client import connect
 
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
         flags += ["--hide-scrollbars", "--remote-debugging-port=0", f"--user-data-dir={profile}"]
         self.process = subprocess.Popen(
-            [executable, *flags, "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [executable, *flags, "about:blank"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": scratch},  # where it leaves something behind
         )
         self._number = 0
         port = self._port(Path(profile) / "DevToolsActivePort")
@@ -268,11 +272,12 @@ def make_browser(tmp_path_factory):
 
     @contextmanager
     def make(width, height):
-        browser = Browser(executable, tmp_path_factory.mktemp("chromium"), width, height)
-        try:
-            yield browser
-        finally:
-            browser.close()
+        with tempfile.TemporaryDirectory(prefix="gsdm-chromium-") as scratch:
+            browser = Browser(executable, tmp_path_factory.mktemp("chromium"), scratch, width, height)
+            try:
+                yield browser
+            finally:
+                browser.close()
 
     return make
 

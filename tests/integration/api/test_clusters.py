@@ -3,12 +3,8 @@
 import json
 import os
 import re
-import subprocess
-import sys
 import time
-from pathlib import Path
 
-import psutil
 import pytest
 
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 256, "rate": 400}}
@@ -197,7 +193,7 @@ AUTOSCALED = {
 
 
 @pytest.fixture
-def autoscaled(tmp_path, free_port, monkeypatch):
+def autoscaled(start_ray, tmp_path, free_port, monkeypatch):
     """Address of a Ray cluster of one machine without CPUs, whose autoscaler may add six of one each."""
     from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID
 
@@ -207,10 +203,9 @@ def autoscaled(tmp_path, free_port, monkeypatch):
     provider = {**AUTOSCALED["provider"], "head_node_id": FAKE_HEAD_NODE_ID, "gcs_address": address}
     given = {**AUTOSCALED, "provider": provider}
     config.write_text(json.dumps(given))
-    ray = Path(sys.executable).with_name("ray")
     where = ["--node-ip-address=127.0.0.1", f"--port={free_port}"]
-    options = ["--head", "--block", "--num-cpus=0", *where, f"--autoscaling-config={config}"]
-    quiet = ["--include-dashboard=false", "--disable-usage-stats", f"--ray-client-server-port={free_port + 1}"]
+    options = ["--head", "--num-cpus=0", *where, f"--autoscaling-config={config}"]
+    quiet = ["--include-dashboard=false", f"--ray-client-server-port={free_port + 1}"]
     environment = {
         **os.environ,
         "AUTOSCALER_UPDATE_INTERVAL_S": "1",
@@ -219,14 +214,8 @@ def autoscaled(tmp_path, free_port, monkeypatch):
         "RAY_CLOUD_INSTANCE_ID": FAKE_HEAD_NODE_ID,
         "RAY_OVERRIDE_NODE_ID_FOR_TESTING": FAKE_HEAD_NODE_ID,
     }
-    with (tmp_path / "ray.log").open("wb") as log:
-        head = subprocess.Popen([ray, "start", *options, *quiet], env=environment, stdout=log, stderr=log)
-    yield address
-    below = psutil.Process(head.pid).children(recursive=True)
-    head.terminate()
-    head.wait(30)
-    for process in psutil.wait_procs(below, timeout=10)[1]:
-        process.kill()
+    start_ray(*options, *quiet, environment=environment)
+    return address
 
 
 @pytest.mark.slow

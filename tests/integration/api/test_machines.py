@@ -2,13 +2,12 @@
 
 import os
 import subprocess
-import sys
+from contextlib import ExitStack
 from pathlib import Path
 
-import psutil
 import pytest
 
-NETWORK = "10.77.31"
+NETWORK = f"10.77.{os.getpid() % 250}"
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 256, "rate": 400}}
 FLOW = {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]}
 PERIOD_NS = 256_000
@@ -40,57 +39,44 @@ def may_make_networks():
 @pytest.fixture
 def machines(may_make_networks, tmp_path):
     """Commands that run another command on one of three machines; this one is at the end of the same wire."""
-    bridge, names = f"gsdm{os.getpid()}"[:15], [f"gsdm-{os.getpid()}-{number}" for number in (1, 2, 3)]
-    ip("link", "add", bridge, "type", "bridge")
-    ip("addr", "add", f"{NETWORK}.254/24", "dev", bridge)
-    ip("link", "set", bridge, "up")
-    for number, name in enumerate(names, 1):
-        outside = f"g{os.getpid()}v{number}"[-15:]
-        ip("netns", "add", name)
-        ip("link", "add", outside, "type", "veth", "peer", "name", "wire", "netns", name)
-        ip("link", "set", outside, "master", bridge, "up")
-        for settings in (["addr", "add", f"{NETWORK}.{number}/24", "dev", "wire"], ["link", "set", "wire", "up"]):
-            ip("-n", name, *settings)
-        ip("-n", name, "link", "set", "lo", "up")
-    made = []
-    for name in names:
-        folders = {place: tmp_path / name / place.name for place in (Path("/dev/shm"), Path("/tmp/ray"))}
-        for place, folder in folders.items():
-            place.mkdir(exist_ok=True)
-            folder.mkdir(parents=True)
-            subprocess.run(["mount", "-t", "tmpfs", "gsdm", folder], check=True)
-        mounts = " && ".join(f"mount --bind '{folder}' {place}" for place, folder in folders.items())
-        made.append(["ip", "netns", "exec", name, "sh", "-c", f'{mounts} && exec "$0" "$@"'])
-    yield made
-    for name in names:
-        ip("netns", "del", name)
-        for folder in (tmp_path / name).iterdir():
-            subprocess.run(["umount", "--lazy", folder], check=True)
-    ip("link", "del", bridge)
+    bridge, made = f"gsdm{os.getpid()}", []
+    with ExitStack() as undo:
+        ip("link", "add", bridge, "type", "bridge")
+        undo.callback(ip, "link", "del", bridge)
+        ip("addr", "add", f"{NETWORK}.254/24", "dev", bridge)
+        ip("link", "set", bridge, "up")
+        for number in (1, 2, 3):
+            name, outside = f"gsdm-{os.getpid()}-{number}", f"g{os.getpid()}v{number}"
+            ip("netns", "add", name)
+            undo.callback(ip, "netns", "del", name)
+            ip("link", "add", outside, "type", "veth", "peer", "name", "wire", "netns", name)
+            ip("link", "set", outside, "master", bridge, "up")
+            ip("-n", name, "addr", "add", f"{NETWORK}.{number}/24", "dev", "wire")
+            ip("-n", name, "link", "set", "wire", "up")
+            ip("-n", name, "link", "set", "lo", "up")
+            mounts = ""
+            for place in (Path("/dev/shm"), Path("/tmp/ray")):
+                folder = tmp_path / name / place.name
+                folder.mkdir(parents=True)
+                place.mkdir(exist_ok=True)
+                subprocess.run(["mount", "-t", "tmpfs", "gsdm", folder], check=True)
+                undo.callback(subprocess.run, ["umount", "--lazy", folder], check=True)
+                mounts += f"mount --bind '{folder}' {place} && "
+            made.append(["ip", "netns", "exec", name, "sh", "-c", f'{mounts} exec "$0" "$@"'])
+        yield made
 
 
 @pytest.fixture
-def cluster(machines, tmp_path, monkeypatch):
+def cluster(machines, start_ray, monkeypatch):
     """Address of a Ray cluster of the three machines."""
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_worker_niceness", "0")
-    ray = Path(sys.executable).with_name("ray")
-    started = []
+    head = f"{NETWORK}.1:6379"
     for number, machine in enumerate(machines, 1):
-        role = ["--head", "--port=6379"] if number == 1 else [f"--address={NETWORK}.1:6379"]
-        where = [f"--node-ip-address={NETWORK}.{number}", f"--labels=near=antenna-{number}", "--num-cpus=4"]
-        small = ["--object-store-memory=100000000", "--disable-usage-stats"]
-        quiet = ["--include-dashboard=false"] if number == 1 else []
-        with (tmp_path / f"ray{number}.log").open("wb") as log:
-            command = [*machine, ray, "start", "--block", *role, *where, *small, *quiet]
-            started.append(subprocess.Popen(command, stdout=log, stderr=log))
-    yield f"{NETWORK}.1:6379"
-    below = [one for process in started for one in psutil.Process(process.pid).children(recursive=True)]
-    for process in reversed(started):
-        process.terminate()
-        process.wait(30)
-    for process in psutil.wait_procs(below, timeout=10)[1]:
-        process.kill()
+        role = ["--head", "--port=6379", "--include-dashboard=false"] if number == 1 else [f"--address={head}"]
+        where = [f"--node-ip-address={NETWORK}.{number}", f"--labels=near=antenna-{number}"]
+        start_ray(*role, *where, "--num-cpus=4", "--object-store-memory=100000000", inside=machine)
+    return head
 
 
 @pytest.fixture

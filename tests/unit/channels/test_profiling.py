@@ -8,6 +8,7 @@ import pytest
 
 from gsdm_grid.channels import profiling
 from gsdm_grid.channels.profiling import Choice, choose, remember, remembered_block_bytes
+from gsdm_grid.errors import ChannelError
 
 
 @pytest.mark.parametrize("top", [1 << 17, 1 << 18, 1 << 20, 1 << 22])
@@ -40,3 +41,9 @@ def test_a_choice_is_remembered_for_this_machine_only(tmp_path):
 
 def test_a_real_channel_between_two_processes_can_be_measured():
     assert profiling.measure_channel(1 << 18, total_bytes=1 << 24, rounds=1) > 0
+
+
+def test_a_reader_that_does_not_start_is_reported_and_not_waited_for(monkeypatch):
+    monkeypatch.setattr(profiling, "_consume", slice)  # a process that takes the same and ends at once
+    with pytest.raises(ChannelError, match="could not be started"):
+        profiling.measure_channel(1 << 16, 1 << 20, 1)

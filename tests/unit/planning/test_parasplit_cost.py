@@ -24,13 +24,14 @@ SCSQ = Coefficients(cc=0.0, cp=0.5, ce=0.5)  # reading windows is taken as free,
 MEASURED = Coefficients(
     cc=5e-9, cp=2e-8, ce=1e-9, crW=2e-5, ceW=1e-5, cr=1e-9, cm=2e-8, cmW=3e-5, cpoll=1e-6, router=5e-5
 )
-SHARES = st.builds(StreamShares, b=st.floats(0, 0.5), o=st.floats(0, 0.5), n=st.floats(100, 1e6))
+SHARES = st.builds(StreamShares, b=st.floats(0, 0.5), o=st.floats(0, 0.5), n=st.floats(1, 1e6))
 
 
 @settings(deadline=None)
 @given(SHARES, st.integers(1, 512), st.floats(0, 5), st.floats(0, 5), st.floats(0, 5))
 def test_router_splitter_and_query_processor_are_special_cases_of_a_stream_process(shares, q, cr, cs, ce):
-    splitter = process_cost(ProcessCosts(cr=cr, cs=cs, ce=ce), shares, q=q)
+    moved = process_cost(ProcessCosts(cs=cs, ce=ce), shares, q=q)
+    splitter = process_cost(ProcessCosts(cr=cr), shares, q=q) + (1 - shares.uncopied) * moved
     assert splitter == pytest.approx(splitter_cost(Coefficients(cc=cr, cp=cs, ce=ce), shares, q))
     windows = StreamShares(n=1)
     router = process_cost(ProcessCosts(cr=cr, cs=cs, ce=ce), windows)
