@@ -190,27 +190,33 @@ class TrialOperator(_OfOptimization):
         self.request = request
         self.attached_s = attached_s
         self.patience_s = patience_s
+        self.submitting = False
         self.trial: str | None = None
 
     def execute(self, context: Any) -> dict[str, Any]:  # noqa: ARG002  # Airflow's
         """Submit the trial, or find it again; wait."""
-        request = self.request
+        label, count = self.request["label"], self.request["count"]
         with self.hook.asking() as client:
-            begun = client.submit_trial(
-                request["specification"],
-                request["count"],
-                optimization=self.optimization,
-                key=request["key"],
-                latency=request["latency"],
-                wait=False,
-            )
+            self.submitting = True
+            begun = self._begun(client)
             self.trial = begun.id
-            self.log.info("trial %s of %s over %s windows", begun.id, request["label"], f"{request['count']:,}")
+            self.log.info("trial %s of %s over %s windows", begun.id, label, f"{count:,}")
             trial = self._attached(client, begun)
         if trial.over:
             return self._told(trial)
         trigger = TrialTrigger(trial=trial.id, gsdm_conn_id=self.gsdm_conn_id, patience_s=self.patience_s)
         return self.defer(trigger=trigger, method_name="resume")  # type: ignore[no-any-return]
+
+    def _begun(self, client: Client) -> Trial:
+        """The trial, begun now or by whoever asked before."""
+        return client.submit_trial(
+            self.request["specification"],
+            self.request["count"],
+            optimization=self.optimization,
+            key=self.request["key"],
+            latency=self.request["latency"],
+            wait=False,
+        )
 
     def _attached(self, client: Client, trial: Trial) -> Trial:
         """Wait for a while; a coordinator that goes away meanwhile is left to the trigger, which has patience."""
@@ -242,11 +248,13 @@ class TrialOperator(_OfOptimization):
         return {"key": self.request["key"], "trial": trial.id, "cost_s": trial.result.cost_s}
 
     def on_kill(self) -> None:
-        """Cancel the trial: somebody ended the task."""
-        if self.trial is not None:
-            with self.hook.asking() as client:
-                client.remove_trial(self.trial)
-            self.log.info("cancelled trial %s", self.trial)
+        """Cancel the trial: somebody ended the task, maybe before it was told what the trial is called."""
+        if not (self.submitting or self.trial):
+            return
+        with self.hook.asking() as client:
+            trial = self.trial or self._begun(client).id
+            client.remove_trial(trial)
+        self.log.info("cancelled trial %s", trial)
 
 
 class ChooseOperator(_OfOptimization):

@@ -157,6 +157,32 @@ def test_killing_a_task_cancels_its_trial(requested, context, slow_function, cli
     wait_for(lambda: sites_of_trials(client), lambda found: found == [])
 
 
+def test_a_task_killed_before_it_learns_the_name_of_its_trial_cancels_it(
+    requested, context, slow_function, client, wait_for, sites_of_trials, monkeypatch
+):
+    optimization, (central, *_) = requested(slow_function, 50 * 60)
+    trial = trial_of(optimization, central)
+    submit = Client.submit_trial
+
+    def killed_meanwhile(self, *args, **options):
+        monkeypatch.setattr(Client, "submit_trial", submit)
+        begun = submit.__get__(self, Client)(*args, **options)
+        trial.on_kill()
+        return begun
+
+    monkeypatch.setattr(Client, "submit_trial", killed_meanwhile)
+    with pytest.raises(AirflowException, match="no trial"):
+        executed(trial, context)
+    assert list(client.trials(optimization=optimization)) == []
+    wait_for(lambda: sites_of_trials(client), lambda found: found == [])
+
+
+def test_a_task_killed_before_it_asked_for_its_trial_begins_none(requested, client):
+    optimization, (central, *_) = requested("fft3", 50)
+    trial_of(optimization, central).on_kill()
+    assert list(client.trials(optimization=optimization)) == []
+
+
 def test_killing_a_waiting_task_cancels_its_trial(requested, context, slow_function, client, wait_for, sites_of_trials):
     optimization, (central, *_) = requested(slow_function, 50 * 60)
     with pytest.raises(TaskDeferred) as deferred:
