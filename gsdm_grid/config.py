@@ -24,6 +24,9 @@ class Settings:
     """Physical windows that may be under way on one channel."""
     channel_bytes: int = 64 << 20
     """Bytes that may be under way on one channel."""
+    thread_cores: int | None = None
+    """Cores that all working nodes in threads of this process share; None: all there are. Python lets one thread at a
+    time through: many sites that do little each are faster on one core than on several."""
     shared_memory: bool = True
     """Whether working nodes on one machine exchange windows through shared memory."""
     start_timeout_s: float = 120.0

@@ -99,6 +99,10 @@ def serve(
     spare_hosts: Annotated[
         int, typer.Option(min=0, max=64, help="Ray actors kept ready, so that queries start sooner.")
     ] = 3,
+    thread_cores: Annotated[
+        int | None,
+        typer.Option(min=1, help="Cores that queries placed on threads share; many cheap sites are fastest on one."),
+    ] = None,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
     as_json: Annotated[bool, typer.Option("--json", help="Nothing to print: the log is JSON anyway.")] = False,  # noqa: ARG001
 ) -> None:
@@ -125,6 +129,7 @@ def serve(
             spark_master=spark_master,
             ray_most_cpus=ray_most_cpus,
             spare_hosts=spare_hosts,
+            thread_cores=thread_cores,
             pools=_named(pools or ()),
         ),
     )

@@ -55,7 +55,7 @@ class Grid:
         self.key = InstallationKey()
         self.queries: dict[str, ContinuousQuery] = {}
         self.parts = SharedParts(self)
-        threads = ThreadPool()
+        threads = ThreadPool(self.settings.thread_cores)
         self._pools: dict[HostKind, HostPool] = {
             "thread": threads,
             "local": threads,

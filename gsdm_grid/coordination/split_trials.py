@@ -7,10 +7,9 @@ runs a little first; what sites spent in that time on getting started is subtrac
 from __future__ import annotations
 
 import itertools
-import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -42,9 +41,11 @@ POOL = 4  # different physical windows; more would only fill the memory
 SHARED_SITES = 2
 """Sites that the query processors of a measured plan share: hundreds of them would need hundreds of threads."""
 WAIT_S = 240.0
-CHANNEL_BLOCKS = 3
-"""Physical windows under way on a channel: many outputs, each with many of them, would fill the memory."""
 Progress = Callable[[str], None]
+ProfileRound = dict[tuple[Any, ...], Observed]
+"""What sites spent, by the size of physical windows, the plan and what they do in it."""
+ROUNDS = 3
+"""Rounds that coefficients come from."""
 
 
 @lru_cache(2)
@@ -83,17 +84,22 @@ class SplitRun:
         return sum(one.cost_s for one in self.observed.values() if one.kind in kinds)
 
     @property
+    def alike(self) -> dict[tuple[str, int, int], Observed]:
+        """Sites that do the same at the same level, as one observation each: by kind, level and outputs."""
+        found: dict[tuple[str, int, int], list[Observed]] = {}
+        for site in self.plan.sites:
+            if (one := self.observed.get(site.id)) is not None:
+                found.setdefault((one.kind, site.level, one.outputs), []).append(one)
+        return {key: Observed.together(sites) for key, sites in found.items()}
+
+    @property
     def derived_rate(self) -> float:
         """Tuples per second with one core for each router, splitter and query processor: the busiest sets the pace.
 
         Those that do the same at the same level get the same share of these tuples: their mean is taken, because the
-        slowest of a hundred that share two cores is slow by chance.
+        slowest of a hundred that share a core is slow by chance.
         """
-        together: dict[tuple[str, int, int], list[float]] = {}
-        for site in self.plan.sites:
-            if (one := self.observed.get(site.id)) is not None:
-                together.setdefault((one.kind, site.level, one.outputs), []).append(one.member_cost_s)
-        return self.tuples / max(statistics.fmean(costs) for costs in together.values())
+        return self.tuples / max(one.member_cost_s for one in self.alike.values())
 
 
 def split_flow(plan: str, w: int, *, p: int = 2, b: float = 0.0, a: float = 1.0) -> DataFlow:
@@ -103,6 +109,16 @@ def split_flow(plan: str, w: int, *, p: int = 2, b: float = 0.0, a: float = 1.0)
         return parasplit(p, w, RFN, bfn, sites=SHARED_SITES)
     options = {"b": b, "a": a} if plan == "maxtree" else {}
     return pipe(splitstream(w, RFN, bfn, plan, **options), mapstream("identity", {}, w, SHARED_SITES))
+
+
+def measuring_settings(n: int) -> Settings:
+    """Settings for runs over physical windows of ``n`` tuples whose CPU times are to say what a site costs by itself.
+
+    Threads share one core: on several they spend up to three times as much on handing Python's lock to each other
+    across cores, which sites with a process each do not. Few windows are under way, because many outputs, each with
+    many of them, would fill the memory.
+    """
+    return Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=3, thread_cores=1)
 
 
 def run_split(grid: Grid, flow: DataFlow, tuples: int, n: int, b: float = 0.0, o: float = 0.0) -> SplitRun:
@@ -121,7 +137,7 @@ def run_split(grid: Grid, flow: DataFlow, tuples: int, n: int, b: float = 0.0, o
         seconds = time.perf_counter() - began_s
         after = _observed(query)
         assert query.plan is not None
-        difference = {site: _less(one, before[site]) for site, one in after.items() if site in before}
+        difference = {site: one.less(before[site]) for site, one in after.items() if site in before}
         return SplitRun(query.plan, windows * n, seconds, difference)
     finally:
         query.drop()
@@ -135,7 +151,8 @@ def profile_split(
     ``block_bytes`` is the size of physical windows; without it, it is doubled until a channel gains less than 0.15 %.
     """
     channel = _channel(progress, quick, block_bytes)
-    observed = profile_observations(placement, progress, quick=quick)
+    rounds = [profile_round(placement, progress, quick=quick) for _ in range(1 if quick else ROUNDS)]
+    observed = typical(rounds)
     coefficients = fit(observed)
     n = PROFILE_BYTES[-1] // TUPLE_BYTES
     return SplitProfile(
@@ -150,19 +167,28 @@ def profile_split(
     )
 
 
-def profile_observations(placement: str, progress: Progress, *, quick: bool = False) -> list[Observed]:
-    """What the sites of some plans spend, to fit coefficients to."""
-    found: list[Observed] = []
+def profile_round(placement: str, progress: Progress, *, quick: bool = False) -> ProfileRound:
+    """What the sites of some plans spend, to fit coefficients to: sites that do the same together."""
+    found: ProfileRound = {}
     threads = placement == "threads"
     runs = [run for run in PROFILE_RUNS if threads or run[0] != "exptree"]  # dozens of processes, and each has to start
     for size in PROFILE_BYTES:
         n = size // TUPLE_BYTES
         tuples = (8 if quick else 24) * n
-        with Grid(placement, Settings(block_bytes=n * TUPLE_BYTES, channel_blocks=CHANNEL_BLOCKS)) as grid:
+        with Grid(placement, measuring_settings(n)) as grid:
             for name, w, p, b in runs:
                 progress(f"{name}, w = {w}, b = {b:.1%}, physical windows of {size >> 10} KiB")
                 run = run_split(grid, split_flow(name, w, p=p, b=b), tuples, n, b)
-                found += run.observed.values()
+                found |= {(size, name, w, p, b, *key): one for key, one in run.alike.items()}
+    return found
+
+
+def typical(rounds: Sequence[ProfileRound]) -> list[Observed]:
+    """Of each kind of site the round in which it spent neither much nor little: machines change their pace."""
+    found = []
+    for key in dict.fromkeys(itertools.chain(*rounds)):
+        by_cost = sorted((one[key] for one in rounds if key in one), key=lambda one: one.cost_s / max(one.windows, 1))
+        found.append(by_cost[(len(by_cost) - 1) // 2])
     return found
 
 
@@ -205,14 +231,6 @@ def _channel(progress: Progress, quick: bool, block_bytes: int | None) -> profil
 
 def _observed(query: Any) -> dict[str, Observed]:
     return observations(query.plan, query.refresh())
-
-
-def _less(after: Observed, before: Observed) -> Observed:
-    same = {"kind", "outputs", "inputs", "members"}
-    return replace(
-        after,
-        **{f.name: getattr(after, f.name) - getattr(before, f.name) for f in fields(after) if f.name not in same},
-    )
 
 
 def used_block_bytes() -> int:

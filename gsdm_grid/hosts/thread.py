@@ -8,13 +8,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from gsdm_grid.engine import Bootstrap, run_node
+from gsdm_grid.errors import QueryError
 from gsdm_grid.hosts.base import HostRequest, Live
+
+
+def usable_cores() -> set[int]:
+    """Cores that this process may use, by number; none where the system cannot say, and so not choose either."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 
 class ThreadGroup:
     """Threads of one query."""
 
-    def __init__(self, bootstraps: Sequence[Bootstrap], live: Live) -> None:
+    def __init__(self, bootstraps: Sequence[Bootstrap], live: Live, cores: frozenset[int] = frozenset()) -> None:
+        self._cores = cores
         self._failures: dict[str, str] = {}
         self._threads = [
             threading.Thread(target=self._run, args=(bootstrap, live), name=bootstrap.node, daemon=True)
@@ -25,6 +32,8 @@ class ThreadGroup:
 
     def _run(self, bootstrap: Bootstrap, live: Live) -> None:
         try:
+            if self._cores:
+                os.sched_setaffinity(0, self._cores)  # of this thread, and of those it starts
             run_node(bootstrap, live)
         except Exception as error:
             self._failures[bootstrap.node] = f"{type(error).__name__}: {error}"
@@ -50,18 +59,23 @@ class ThreadGroup:
 
 
 class ThreadPool:
-    """Starts nodes in threads."""
+    """Starts nodes in threads, all of which share some cores: ``None``, all that this process has."""
+
+    def __init__(self, cores: int | None = None) -> None:
+        if cores is not None and cores < 1:
+            raise QueryError(f"working nodes in threads need at least one core, got thread_cores = {cores}")
+        self._cores = frozenset(sorted(usable_cores())[-cores:] if cores else ())
 
     def start(self, request: HostRequest) -> ThreadGroup:
         """See `HostPool`."""
-        return ThreadGroup(request.bootstraps, request.live)
+        return ThreadGroup(request.bootstraps, request.live, self._cores)
 
     def warm(self) -> None:
         """See `HostPool`: nothing to start."""
 
     def inventory(self) -> dict[str, Any]:
         """See `HostPool`."""
-        return {"started": True, "cores": os.cpu_count()}
+        return {"started": True, "cores": len(self._cores) or os.cpu_count()}
 
     def close(self) -> None:
         """See `HostPool`: nothing to give back."""

@@ -7,8 +7,8 @@ Coefficients are not negative. Runs of different widths, broadcast shares and wi
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -24,7 +24,7 @@ LEAST_EXPLAINED = 0.05
 
 @dataclass(frozen=True)
 class Observed:
-    """What one site did in a run, and the CPU seconds it spent on it. Immutable."""
+    """What one site, or several that do the same, did in a run, and the CPU seconds spent on it. Immutable."""
 
     kind: Kind
     tuples: int
@@ -41,7 +41,7 @@ class Observed:
     communication_s: float
     """With what the system spent around it."""
     members: int = 1
-    """Query processors that share the site."""
+    """Query processors that share the site; of several sites, theirs together, or how many sites there are."""
 
     @property
     def cost_s(self) -> float:
@@ -52,6 +52,22 @@ class Observed:
     def member_cost_s(self) -> float:
         """What one of the query processors on the site spends; of other sites, the site."""
         return self.cost_s / self.members
+
+    def less(self, before: Observed) -> Observed:
+        """What it did since ``before``."""
+        return self._with(DONE, lambda name: getattr(self, name) - getattr(before, name))
+
+    @staticmethod
+    def together(sites: Sequence[Observed]) -> Observed:
+        """Sites that do the same, as one observation: a hundred of them are not to outweigh one of another kind."""
+        return sites[0]._with((*DONE, "members"), lambda name: sum(getattr(site, name) for site in sites))
+
+    def _with(self, names: Collection[str], value: Callable[[str], float]) -> Observed:
+        return replace(self, **{name: value(name) for name in names})  # type: ignore[arg-type]
+
+
+DONE = ("tuples", "placed", "emitted", "windows", "processing_s", "communication_s")
+"""What adds up."""
 
 
 def fit(observed: Sequence[Observed]) -> Coefficients:

@@ -15,8 +15,10 @@ from gsdm_grid.coordination.split_trials import (
     split_flow,
     tuple_pool,
     tuple_stream,
+    typical,
 )
 from gsdm_grid.planning.split_choice import PLANS
+from gsdm_grid.planning.split_fit import Observed
 
 N, W, B, OMITTED = 400, 6, 0.05, 0.1
 
@@ -56,6 +58,23 @@ def test_without_broadcast_there_is_no_broadcasting_function():
 def test_deciding_takes_time():
     assert deciding_seconds(RFN, BFN, tuple_pool(N, W, B, OMITTED), W) > 0
     assert tuple_pool(N, W, B, OMITTED)[0].type == SplitTuple
+
+
+def test_sites_that_do_the_same_are_one_observation(threads_grid):
+    run = run_split(threads_grid, split_flow("parasplit", W, p=3, b=B), 8 * N, N, B, OMITTED)
+    kinds = [kind for kind, _, _ in run.alike]
+    assert sorted(kinds) == ["processor", "router", "splitter"]
+    splitters = next(one for (kind, _, _), one in run.alike.items() if kind == "splitter")
+    assert (splitters.members, splitters.tuples) == (3, 8 * N)
+    assert splitters.cost_s == pytest.approx(run.spent_s("splitter"))
+
+
+def test_of_several_rounds_the_middle_one_counts_for_each_kind_of_site():
+    def spent(seconds):
+        return Observed("splitter", 10, 10, 10, 2, 4, 1, seconds, 0.0)
+
+    rounds = [{"a": spent(1.0), "b": spent(9.0)}, {"a": spent(5.0), "b": spent(8.0)}, {"a": spent(2.0)}]
+    assert [one.cost_s for one in typical(rounds)] == [2.0, 8.0]
 
 
 def test_the_runs_of_a_profile_tell_all_coefficients_apart():

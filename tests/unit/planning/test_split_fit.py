@@ -51,6 +51,13 @@ def test_noise_of_a_tenth_leaves_an_error_of_about_a_tenth(noise):
     assert all(value >= 0 for value in found.to_json().values())
 
 
+def test_sites_taken_together_have_the_coefficients_of_each():
+    alike = [splitter(KNOWN, 8, 0.05, 500, tuples) for tuples in (100_000, 300_000)]
+    together = Observed.together(alike)
+    assert (together.tuples, together.windows, together.outputs, together.members) == (400_000, 800, 8, 2)
+    assert explained_s(KNOWN, together) == pytest.approx(together.cost_s)
+
+
 def test_without_routers_and_processors_their_terms_are_zero():
     found = fit([splitter(KNOWN, *setting) for setting in SETTINGS])
     assert (found.router, found.cr, found.cm, found.cmW, found.cpoll) == (0, 0, 0, 0, 0)
