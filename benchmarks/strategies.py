@@ -1,8 +1,9 @@
 """The papers' comparisons on this system: window split and window distribute, scheduling policies, marshaling.
 
 Part *fft* (thesis 4.3, VLDB 2005 section 5): window sizes × {central, window distribute, window split} × degrees ×
-{flat, tree} × {fast, slow} fft3 over segments of equally many samples. Working nodes are threads; the cost of a plan is
-the CPU time of its busiest site, so speed-ups are *derived*: what one core per site would give. Part *scheduling*
+{flat, tree} × {fast, slow} fft3 over segments of equally many samples. Working nodes are threads that share one core;
+the cost of a plan is the CPU time of its busiest site, so speed-ups are *derived*: what one core per site would give.
+Window distribute deals whole physical windows, because several windows are transformed at once. Part *scheduling*
 (thesis 6.3): latency by fixed- and variable-length periods, below and above what a node can do. Part *marshaling*
 (thesis 6.5): numbers as text against our binary form. ``--full`` measures the papers' whole grid, else a part of it;
 ``--part`` one part; ``--out`` writes plots and figures there.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +24,34 @@ from marshaling import marshaling
 from reporting import Report
 from scheduling import scheduling
 
-from gsdm_grid import Grid, register_input_stream
+from gsdm_grid import Grid, Settings, register_input_stream
 from gsdm_grid.coordination.trial_runs import TrialRun, run_trial
 from gsdm_grid.planning.candidates import Candidate, Parallel, Stage, planned_flow
+from gsdm_grid.planning.trial import PARTS as PARTS_OF_TRIAL
 from gsdm_grid.planning.trial import TrialResult
 
 SIZES = (256, 512, 1024, 2048, 4096, 8192, 16384)
 SOME_SIZES = (256, 1024, 4096, 8192)
+SAMPLE_BYTES = 24
+"""Three channels of complex numbers."""
 SLOW_ROUNDS = 8
 """How often the slow fft3 goes forward and back before: it takes 17 transforms for one."""
-MB = 1 << 20
+SEGMENT_BYTES = 48 << 20
+"""As the papers' segment."""
 PARTS = ("fft", "scheduling", "marshaling")
 
 
-def plans(degrees: tuple[int, ...]) -> dict[str, Candidate]:
-    """The plans of the papers by their names there."""
+def plans(degrees: tuple[int, ...], run: int) -> dict[str, Candidate]:
+    """The plans of the papers by their names there; window distribute deals ``run`` windows at a time."""
     made = {"central": Candidate((None,))}
     for degree in degrees:
-        for short, name in (("WD", "window_distribute"), ("WS", "window_split")):
-            made[f"{short}{degree}"] = Candidate((Parallel(name, degree),))
+        for short, how in (
+            ("WD", Parallel("window_distribute", degree, run=run)),
+            ("WS", Parallel("window_split", degree)),
+        ):
+            made[f"{short}{degree}"] = Candidate((how,))
             if degree > 2:
-                made[f"{short}{degree}-tree"] = Candidate((Parallel(name, degree, tree=True),))
+                made[f"{short}{degree}-tree"] = Candidate((replace(how, tree=True),))
     return made
 
 
@@ -55,9 +64,8 @@ def by_role(result: TrialResult) -> dict[str, dict[str, float]]:
     return made
 
 
-def measure(grid: Grid, stage: Stage, window: int, plan: Candidate, megabytes: float, repeats: int) -> dict[str, Any]:
-    """Median of some trials of one plan over a segment of this size."""
-    count = max(64, int(megabytes * MB / (window * 24)))
+def measure(grid: Grid, stage: Stage, window: int, plan: Candidate, count: int, repeats: int) -> dict[str, Any]:
+    """Median of some trials of one plan over so many windows."""
     inputs = [register_input_stream("Radio", None, SOURCE, window=window)]
     trial = TrialRun(planned_flow((stage,), plan), inputs, count=count)
     found = sorted((run_trial(grid, trial) for _ in range(repeats)), key=lambda one: one.figures()["cost_s"])
@@ -76,14 +84,16 @@ def fft_grid(report: Report, options: argparse.Namespace) -> list[dict[str, Any]
     sizes = SIZES if options.full else SOME_SIZES
     degrees = (2, 4, 8) if options.full else (2, 4)
     functions = {"fast": Stage.of("fft3"), "slow": Stage.of(expensive_fft3, {"rounds": SLOW_ROUNDS})}
-    megabytes = {"fast": 48.0, "slow": 12.0}  # the papers' segment has 48 MB
     rows = []
-    with Grid("threads") as grid:
+    with Grid("threads", Settings(thread_cores=1)) as grid:
         for window in options.sizes or sizes:
+            run = max(1, grid.block_bytes // (window * SAMPLE_BYTES))
+            equal = PARTS_OF_TRIAL * degrees[-1] * run  # with so many windows all sites get equally many
+            count = equal * max(1, round(SEGMENT_BYTES / options.shorter / (window * SAMPLE_BYTES * equal)))
             for speed, stage in functions.items():
                 central = 0.0
-                for name, plan in plans(degrees).items():
-                    found = measure(grid, stage, window, plan, megabytes[speed] / options.shorter, options.repeats)
+                for name, plan in plans(degrees, run).items():
+                    found = measure(grid, stage, window, plan, count, options.repeats)
                     central = found["cost_ms"] if name == "central" else central
                     found |= {"window": window, "speed": speed, "plan": name, "speed_up": central / found["cost_ms"]}
                     rows.append(found)

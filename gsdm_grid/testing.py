@@ -1,16 +1,21 @@
-"""What tests of queries and stream interfaces need: a clock that stands still until it is told, and direct application.
+"""What tests of queries and stream interfaces need: a clock that stands still until it is told, direct application, and
+patience.
 
 Shipped as product, so that people can test their own functions and interfaces in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from gsdm_grid.functions import NeedMore, StreamView, functions
 from gsdm_grid.functions.sqf import StreamFunction
 from gsdm_grid.model import PhysicalWindow
+
+Found = TypeVar("Found")
+LOOK_S = 0.01
 
 
 class FakeClock:
@@ -53,3 +58,18 @@ def apply(function: str | StreamFunction, block: PhysicalWindow, **params: Any) 
         view.advance()
         is_window = made is None or not isinstance(made, Iterable) or isinstance(made, PhysicalWindow)
         results.append(made if is_window else list(made))
+
+
+def eventually(look: Callable[[], Found], holds: Callable[[Found], object] = bool, timeout_s: float = 60.0) -> Found:
+    """Look until what is found holds; gives it. `AssertionError` with what was found last, if it takes too long.
+
+    >>> numbers = iter(range(10))
+    >>> eventually(lambda: next(numbers), lambda number: number > 3)
+    4
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while not holds(found := look()):
+        if time.monotonic() > deadline_s:
+            raise AssertionError(f"not within {timeout_s:g} s; last found: {found!r}")
+        time.sleep(LOOK_S)
+    return found

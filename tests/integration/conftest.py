@@ -15,6 +15,8 @@ import httpx
 import psutil
 import pytest
 
+from gsdm_grid.testing import eventually
+
 START_S = 60.0
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64}}
 
@@ -161,27 +163,13 @@ def rest(service):
 
 
 @pytest.fixture(scope="session")
-def wait_for():
-    """Ask until something holds; gives the answer."""
-
-    def wait(look, holds, timeout_s=30.0):
-        deadline_s = time.monotonic() + timeout_s
-        while not holds(found := look()):
-            assert time.monotonic() < deadline_s, found
-            time.sleep(0.02)
-        return found
-
-    return wait
-
-
-@pytest.fixture(scope="session")
-def done(wait_for):
+def done():
     """Wait for the operation that a response promises; gives it."""
 
     def wait(client, response, timeout_s=60.0):
         assert response.status_code == 202, response.text
         place = response.headers["Location"]
-        found = wait_for(lambda: client.get(place).json(), lambda one: one["finished"] is not None, timeout_s)
+        found = eventually(lambda: client.get(place).json(), lambda one: one["finished"] is not None, timeout_s)
         assert found["status"] == "succeeded", found["error"]
         return found
 

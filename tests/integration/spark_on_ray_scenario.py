@@ -6,7 +6,6 @@ Prints a line of JSON for everything that is checked there.
 import json
 import os
 import signal
-import threading
 import time
 
 import numpy as np
@@ -15,6 +14,7 @@ import psutil
 from gsdm_grid import PCC, Grid, PhysicalWindow, Radio, Settings, register_input_stream
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts import RayPool, SparkPool
+from gsdm_grid.testing import eventually
 from resource_manager.spark_cluster import SparkCluster
 from resource_manager.spark_daemons import RayDaemons
 from resource_manager.spark_fleet import FleetSettings
@@ -26,14 +26,6 @@ MASTER, WORKER, EXECUTOR = "deploy.master.Master", "deploy.worker.Worker", "Coar
 
 def tell(what, **fields):
     print(json.dumps({"what": what, **fields}), flush=True)
-
-
-def until(condition, what):
-    end_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        if time.monotonic() > end_s:
-            raise TimeoutError(f"{what}: not within {DEADLINE_S:g} s")
-        threading.Event().wait(0.05)
 
 
 def processes(text):
@@ -108,7 +100,7 @@ def kill(grid, victim):
                 os.kill(pid, signal.SIGKILL)
             killed = True
     query.wait(DEADLINE_S)
-    until(lambda: processes(victim) - before, f"another {victim}")
+    eventually(lambda: processes(victim) - before, timeout_s=DEADLINE_S)
     tell("killed", victim=victim, complete=complete(got, given), restarts=sorted(query.restarts))
     query.drop()
 
@@ -135,7 +127,7 @@ def main():
         kill(grid, WORKER)
         kill(grid, MASTER)
         refuse(grid)
-        until(lambda: not pool.inventory()["workers"] and not processes(WORKER), "no workers without queries")
+        eventually(lambda: not pool.inventory()["workers"] and not processes(WORKER), timeout_s=DEADLINE_S)
         tell("shrunk", workers=len(processes(WORKER)), masters=len(processes(MASTER)))
         grid.cq(flow(), [register_input_stream(Radio, block(10))], name="again").run().wait(DEADLINE_S)
         tell("grown again", workers=len(pool.inventory()["workers"]))

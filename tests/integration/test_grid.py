@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from gsdm_grid import (
     register_input_stream,
     sqf,
 )
+from gsdm_grid.testing import eventually
 
 DEADLINE_S = 60.0
 
@@ -34,13 +34,6 @@ def grid(make_grid):
     yield grid
     for query in list(grid.queries.values()):
         query.drop()
-
-
-def eventually(condition):
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        time.sleep(0.05)
 
 
 def endless():

@@ -1,7 +1,6 @@
 """What queries acquire is given back, however often."""
 
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from gsdm_grid import register_input_stream, register_result_stream
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts import HostRequest
 from gsdm_grid.planning import parse_demands
+from gsdm_grid.testing import eventually
 
 CYCLES = 100
 
@@ -62,10 +62,8 @@ def test_a_hundred_cycles_of_acquire_run_release_leave_nothing_behind(make_grid,
     with ThreadPoolExecutor(2) as workers:
         list(workers.map(cycle, range(CYCLES)))
     slack = {"threads": 4, "open files": 12, "sockets": 8}
-    deadline_s = time.monotonic() + 30
-    while any(count > before[what] + slack.get(what, 0) for what, count in left_over().items()):
-        assert time.monotonic() < deadline_s, (before, left_over())
-        time.sleep(0.2)
+    most = {what: count + slack.get(what, 0) for what, count in before.items()}
+    eventually(left_over, lambda found: all(count <= most[what] for what, count in found.items()))
 
 
 def test_a_lease_tells_what_is_planned_requested_and_observed_and_is_gone_after_the_query(
@@ -105,17 +103,12 @@ def test_a_spare_host_is_taken_by_the_next_node_and_replaced():
     pool = RayPool(spares=1)
     pool.warm()
     try:
-        deadline_s = time.monotonic() + 60
-        while pool.inventory()["spares"] < 1:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.1)
+        eventually(lambda: pool.inventory()["spares"])
         machine = pool.inventory()["nodes"][0]["id"]
         taken = next(node for node in __import__("ray").nodes() if node["NodeID"].startswith(machine))["NodeID"]
         assert pool._spares.take("another machine") is None
         assert pool._spares.take(taken) is not None
-        while pool.inventory()["spares"] < 1:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.1)
+        eventually(lambda: pool.inventory()["spares"])
         assert pool.start(HostRequest("nothing", [])).lost() == {}
     finally:
         pool.close()

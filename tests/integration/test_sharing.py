@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-import time
 from collections import deque
 from dataclasses import replace
 
@@ -12,15 +11,9 @@ import pytest
 from gsdm_grid import PCC, Grid, Settings, central, pipe, register_input_stream, register_result_stream, sqf
 from gsdm_grid.channels import EndOfStream, StreamInterface, register_stream_interface
 from gsdm_grid.errors import GsdmError, PlanError, QueryError
+from gsdm_grid.testing import eventually
 
 DEADLINE_S = 20.0
-
-
-def wait_until(condition, what):
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, f"{what} did not happen within {DEADLINE_S:g} s"
-        time.sleep(0.002)
 
 
 class Tape:
@@ -93,7 +86,7 @@ class Reader:
         self.ids.extend(block.id.tolist())
 
     def got(self, count):
-        wait_until(lambda: len(self.ids) >= count, f"{self.query.id}: window {count} (has {len(self.ids)})")
+        eventually(lambda: len(self.ids) >= count)
         return self.ids
 
 
@@ -136,7 +129,7 @@ def test_without_sharing_each_query_opens_the_source_itself(grid, tape, reading)
     stream = register_input_stream(reading, None, "tape", tape=tape)
     for name in "ab":
         Reader(grid, "identity", stream, name).query.run()
-    wait_until(lambda: tape.opened == 2, "opening twice")
+    eventually(lambda: tape.opened == 2)
     assert not parts(grid)
 
 
@@ -178,7 +171,7 @@ def test_when_the_first_query_fails_the_other_goes_on(grid, stream, tape, readin
     a.query.run()
     b.query.run()
     tape.feed(*[2] * 10)
-    wait_until(lambda: a.query.state == "failed", "failing")
+    eventually(lambda: a.query.state == "failed")
     tape.feed(*[2] * 10)
     assert b.got(40) == list(range(40))
     assert b.query.state == "active"
@@ -210,7 +203,7 @@ def test_with_its_last_reader_the_source_is_closed_and_the_next_reader_opens_it_
     tape.feed(2)
     a.got(2)
     a.query.stop()
-    wait_until(lambda: not parts(grid) and not tape.open_now, "closing")
+    eventually(lambda: not parts(grid) and not tape.open_now)
     a.query.run()
     tape.feed(2)
     assert a.got(4) == [0, 1, 2, 3]
@@ -241,7 +234,7 @@ def test_the_end_of_the_source_ends_all_queries(grid, stream, tape):
     for one in (a, b):
         one.query.wait(DEADLINE_S)
         assert one.ids == list(range(150))
-    wait_until(lambda: not parts(grid), "dropping the part")
+    eventually(lambda: not parts(grid))
 
 
 def test_an_error_of_the_source_fails_all_its_queries_and_they_can_run_again(grid, stream, tape):
@@ -250,9 +243,9 @@ def test_an_error_of_the_source_fails_all_its_queries_and_they_can_run_again(gri
     b.query.run()
     tape.end(QueryError("the antenna fell"))
     for one in (a, b):
-        wait_until(lambda one=one: one.query.state == "failed", "failing")
+        eventually(lambda one=one: one.query.state == "failed")
         assert "the antenna fell" in str(one.query.error)
-    wait_until(lambda: not parts(grid), "dropping the part")
+    eventually(lambda: not parts(grid))
     tape.waiting.clear()
     a.query.run()
     tape.feed(3)
@@ -291,12 +284,12 @@ def test_by_default_nothing_is_lost_and_the_wait_for_a_slow_reader_is_counted(gr
     waiting.run()
     a.query.run()
     tape.feed(*[2] * 60)
-    wait_until(lambda: waiting.shared()["tape"].get("stalled_s", 0) > 0, "waiting for the slow reader")
+    eventually(lambda: waiting.shared()["tape"].get("stalled_s", 0) > 0)
     assert len(a.ids) < 120, "they go at the pace of the slowest"
     assert a.query.shared()["tape"]["stalled_s"] < waiting.shared()["tape"]["stalled_s"]
     slow.may = 1_000
     assert a.got(120) == list(range(120))
-    wait_until(lambda: sum(map(len, slow.taken)) == 120, "the slow reader's windows")
+    eventually(lambda: sum(map(len, slow.taken)) == 120)
     assert [i for block in slow.taken for i in block.id] == list(range(120))
 
 
@@ -307,7 +300,7 @@ def test_a_slow_reader_that_leaves_lets_the_others_go_on_at_once(grid, stream, t
     waiting.run()
     a.query.run()
     tape.feed(*[2] * 60)
-    wait_until(lambda: waiting.shared()["tape"].get("stalled_s", 0) > 0, "waiting for the slow reader")
+    eventually(lambda: waiting.shared()["tape"].get("stalled_s", 0) > 0)
     if leave == "drop":
         waiting.drop()
     else:
@@ -335,7 +328,7 @@ def test_a_slow_reader_that_may_drop_windows_holds_nobody_up_and_counts_them(gri
         [site] = query.statistics().values()
         return site["streams"]["tape"].get(reason, 0)
 
-    wait_until(lambda: len(kept) + dropped() == 1200, "counting every dropped window")
+    eventually(lambda: len(kept) + dropped() == 1200)
     assert dropped() > 0
     assert kept == sorted(set(kept))
     assert kept[-1] == 1199 or policy == "sample"
@@ -351,12 +344,12 @@ def test_what_was_dropped_is_told_after_the_run_too_and_adds_up(grid, tape, read
         slow.may = len(slow.taken)
         query.run()
         tape.feed(*[2] * 600)
-        wait_until(lambda: not tape.waiting, "reading")
+        eventually(lambda: not tape.waiting)
         query.deactivate()
         slow.may += 1_000
         query.wait(DEADLINE_S)
-        wait_until(lambda: not parts(grid), "letting go")
-        wait_until(lambda: query.shared()["tape"]["dropped_oldest"] > told[-1], "counting")
+        eventually(lambda: not parts(grid))
+        eventually(lambda: query.shared()["tape"]["dropped_oldest"] > told[-1])
         told.append(query.shared()["tape"]["dropped_oldest"])
 
 
@@ -600,7 +593,7 @@ def test_queries_that_stop_or_are_dropped_in_the_middle_of_starting_leave_the_ot
             dropping.join()
         tape.feed(*[1] * 10)
     assert a.got(200) == list(range(200))
-    wait_until(lambda: a.query.shared()["tape"]["with"] == [], "letting go")
+    eventually(lambda: a.query.shared()["tape"]["with"] == [])
     assert len(parts(grid)) == 1
     assert tape.opened == 1
 
@@ -616,6 +609,6 @@ def test_a_query_that_stops_and_runs_over_and_over_leaves_nothing_behind(grid, s
     a.got(120)
     b.query.drop()
     a.query.stop()
-    wait_until(lambda: not parts(grid), "dropping the part")
+    eventually(lambda: not parts(grid))
     assert a.ids == list(range(120))
     assert b.ids == sorted(set(b.ids))

@@ -3,11 +3,11 @@
 import os
 import signal
 import threading
-import time
 
 import pytest
 
 from gsdm_grid import PCC, register_input_stream
+from gsdm_grid.testing import eventually
 
 DEADLINE_S = 90.0
 pytestmark = pytest.mark.slow
@@ -19,13 +19,6 @@ def grid(make_grid):
     yield grid
     for query in list(grid.queries.values()):
         query.drop()
-
-
-def eventually(condition):
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "the condition did not come true"
-        time.sleep(0.05)
 
 
 class Collected:
@@ -60,10 +53,10 @@ def test_queries_on_ray_and_spark_read_a_source_once_and_one_outlives_the_other_
     a, b = (grid.cq(flow, [radio], name=f"{name}-{share}", share=share) for name in "ab")
     a.run()
     first = Collected(a)
-    eventually(lambda: len(first.ordinals) > 20)
+    eventually(lambda: len(first.ordinals) > 20, timeout_s=DEADLINE_S)
     b.run()
     second = Collected(b)
-    eventually(lambda: len(second.ordinals) > 20)
+    eventually(lambda: len(second.ordinals) > 20, timeout_s=DEADLINE_S)
     assert [one["with"] for one in b.shared().values()] == [[a.id]]
     running = [name for name in grid.queries if name.startswith("shared:")]
     assert len(running) == (2 if share else 1)
@@ -72,9 +65,9 @@ def test_queries_on_ray_and_spark_read_a_source_once_and_one_outlives_the_other_
         a.drop()
     else:
         os.kill(grid.whereabouts(a.node("partition.0"))["pid"], signal.SIGKILL)
-        eventually(lambda: a.state == "failed")
+        eventually(lambda: a.state == "failed", timeout_s=DEADLINE_S)
     at = len(second.ordinals)
-    eventually(lambda: len(second.ordinals) > at + 100)
+    eventually(lambda: len(second.ordinals) > at + 100, timeout_s=DEADLINE_S)
     b.stop()
     ordinals = second.finish()
     assert ordinals == list(range(ordinals[0], ordinals[0] + len(ordinals)))
@@ -82,4 +75,4 @@ def test_queries_on_ray_and_spark_read_a_source_once_and_one_outlives_the_other_
     assert first.ordinals == list(range(len(first.ordinals)))
     b.drop()
     assert not [name for name in grid.queries if name.startswith("shared:")]
-    eventually(lambda: not actors())
+    eventually(lambda: not actors(), timeout_s=DEADLINE_S)

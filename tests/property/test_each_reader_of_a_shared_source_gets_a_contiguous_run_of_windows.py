@@ -3,7 +3,6 @@
 A run begins at a physical window that was read after it was started, and lacks nothing that was read while it lasted.
 """
 
-import time
 from collections import deque
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from gsdm_grid import PCC, central, pipe, register_input_stream, register_result_stream
 from gsdm_grid.channels import StreamInterface, register_stream_interface
+from gsdm_grid.testing import eventually
 
 DEADLINE_S = 20.0
 FLOWS = {
@@ -113,7 +113,7 @@ def test_each_reader_of_a_shared_source_gets_a_contiguous_run_of_windows(threads
                 reader, *arguments = what
                 getattr(readers[reader], kind)(*arguments)
         source.feed(7)
-        _wait_until(lambda: all(r.runs[-1][-1:] == [source.fed - 1] for r in readers if r.endless))
+        eventually(lambda: all(r.runs[-1][-1:] == [source.fed - 1] for r in readers if r.endless))
     finally:
         for reader in readers:
             reader.drop()
@@ -124,10 +124,3 @@ def test_each_reader_of_a_shared_source_gets_a_contiguous_run_of_windows(threads
             assert run[0] > seen
             seen = run[-1]
     assert not [name for name in threads_grid.queries if name.startswith("shared:")]
-
-
-def _wait_until(condition):
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, f"did not happen within {DEADLINE_S:g} s"
-        time.sleep(0.002)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from gsdm_grid.testing import eventually
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
@@ -24,10 +26,10 @@ def test_a_second_airflow_in_the_same_home_is_refused_in_a_sentence(airflow, coo
         second.start()
 
 
-def test_on_postgresql_it_leaves_nothing_even_if_its_command_is_killed(tmp_path, database, make_airflow, wait_for):
+def test_on_postgresql_it_leaves_nothing_even_if_its_command_is_killed(tmp_path, database, make_airflow):
     made = make_airflow(tmp_path, "--database", database).start()
     processes = made.children()
     assert len(processes) >= 5  # what forks them, API server, scheduler, DAG processor, triggerer
     assert not (tmp_path / "airflow" / "airflow.db").exists()
     made.process.kill()
-    wait_for(lambda: [one for one in processes if one.is_running()], lambda left: left == [])
+    eventually(lambda: [one for one in processes if one.is_running()], lambda left: left == [])

@@ -2,6 +2,8 @@
 
 import pytest
 
+from gsdm_grid.testing import eventually
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ONE_TRIAL = {"short": 1.0, "repeats": 1, "block_bytes": [None]}
 """The central plan over all windows at once, and once more to verify it."""
@@ -19,11 +21,11 @@ def test_the_dag_runs_to_success_by_its_scheduler(airflow, optimized):
     assert states["round_5.trial[-1]"] == "skipped"
 
 
-def test_the_plan_is_published_and_the_query_runs_with_it(airflow, optimized, client, wait_for):
+def test_the_plan_is_published_and_the_query_runs_with_it(airflow, optimized, client):
     assert airflow.xcom(optimized, "publish") == ["spectrum"]
     chosen = client.optimization(airflow.xcom(optimized, "start")).choice
     client.run("spectrum")
-    assert wait_for(lambda: client.query("spectrum").state, lambda state: state == "installed") == "installed"
+    assert eventually(lambda: client.query("spectrum").state, lambda state: state == "installed") == "installed"
     assert client.window_count("spectrum") == 500
     plan = client.plan("spectrum")
     compute = [site for site in plan["sites"] if site["role"] == "compute"]
@@ -81,26 +83,24 @@ def test_a_task_takes_its_trial_up_again_when_the_coordinator_was_killed_meanwhi
     assert airflow.task(run, "round_0.trial")["try_number"] == deferred["try_number"]
 
 
-def test_a_user_who_ends_a_waiting_task_cancels_its_trial(
-    airflow, make_client, slow_function, wait_for, sites_of_trials
-):
+def test_a_user_who_ends_a_waiting_task_cancels_its_trial(airflow, make_client, slow_function, sites_of_trials):
     run = airflow.trigger(function=slow_function, inputs=[fast_radio()], count=50 * 300, search=ONE_TRIAL)
     airflow.waiting_trial(run)
     with make_client() as client:
         optimization = airflow.xcom(run, "start")
         assert [one.status for one in client.trials(optimization=optimization)] == ["running"]
         airflow.end(run)
-        wait_for(lambda: list(client.trials(optimization=optimization)), lambda found: found == [], timeout_s=60)
-        wait_for(lambda: sites_of_trials(client), lambda found: found == [])
+        eventually(lambda: list(client.trials(optimization=optimization)), lambda found: found == [], timeout_s=60)
+        eventually(lambda: sites_of_trials(client), lambda found: found == [])
     assert airflow.state(run) == "failed"
 
 
-def test_a_query_that_drifted_is_optimized_anew(airflow, optimized, make_client, wait_for):
+def test_a_query_that_drifted_is_optimized_anew(airflow, optimized, make_client):
     with make_client() as client:
         source = {**fast_radio(), "options": {"window": 1024, "rate": 500}}  # as that of the query that was optimized
         client.submit({"name": "drifting", "inputs": [source], "function": "fft3", "plan": "auto"})
         client.run("drifting")
-        wait_for(lambda: [one["query"] for one in client.drift(0.0)], lambda found: found == ["drifting"])
+        eventually(lambda: [one["query"] for one in client.drift(0.0)], lambda found: found == ["drifting"])
         run = airflow.trigger("gsdm_reoptimize", threshold=0.0)
         with airflow.switched_on("gsdm_reoptimize"):
             assert airflow.finished(run, dag="gsdm_reoptimize") == "success"

@@ -12,6 +12,7 @@ from gsdm_grid.airflow.hooks import GsdmHook
 from gsdm_grid.airflow.sensors import QuerySensor
 from gsdm_grid.airflow.triggers import QueryTrigger, TrialTrigger
 from gsdm_grid.client import Client
+from gsdm_grid.testing import eventually
 
 pytestmark = pytest.mark.slow
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64}}
@@ -134,7 +135,7 @@ def test_a_long_trial_leaves_its_worker_and_the_task_goes_on_when_it_is_over(req
     assert told["cost_s"] > 0
 
 
-def test_killing_a_task_cancels_its_trial(requested, context, slow_function, client, wait_for, sites_of_trials):
+def test_killing_a_task_cancels_its_trial(requested, context, slow_function, client, sites_of_trials):
     optimization, (central, *_) = requested(slow_function, 50 * 60)
     trial = trial_of(optimization, central)
     ended = []
@@ -147,18 +148,18 @@ def test_killing_a_task_cancels_its_trial(requested, context, slow_function, cli
 
     worker = threading.Thread(target=run)
     worker.start()
-    wait_for(
+    eventually(
         lambda: [one.status for one in client.trials(optimization=optimization)], lambda found: found == ["running"]
     )
     trial.on_kill()
     worker.join(30)
     assert "no trial" in str(ended[0])
     assert list(client.trials(optimization=optimization)) == []
-    wait_for(lambda: sites_of_trials(client), lambda found: found == [])
+    eventually(lambda: sites_of_trials(client), lambda found: found == [])
 
 
 def test_a_task_killed_before_it_learns_the_name_of_its_trial_cancels_it(
-    requested, context, slow_function, client, wait_for, sites_of_trials, monkeypatch
+    requested, context, slow_function, client, sites_of_trials, monkeypatch
 ):
     optimization, (central, *_) = requested(slow_function, 50 * 60)
     trial = trial_of(optimization, central)
@@ -174,7 +175,7 @@ def test_a_task_killed_before_it_learns_the_name_of_its_trial_cancels_it(
     with pytest.raises(AirflowException, match="no trial"):
         executed(trial, context)
     assert list(client.trials(optimization=optimization)) == []
-    wait_for(lambda: sites_of_trials(client), lambda found: found == [])
+    eventually(lambda: sites_of_trials(client), lambda found: found == [])
 
 
 def test_a_task_killed_before_it_asked_for_its_trial_begins_none(requested, client):
@@ -183,13 +184,13 @@ def test_a_task_killed_before_it_asked_for_its_trial_begins_none(requested, clie
     assert list(client.trials(optimization=optimization)) == []
 
 
-def test_killing_a_waiting_task_cancels_its_trial(requested, context, slow_function, client, wait_for, sites_of_trials):
+def test_killing_a_waiting_task_cancels_its_trial(requested, context, slow_function, client, sites_of_trials):
     optimization, (central, *_) = requested(slow_function, 50 * 60)
     with pytest.raises(TaskDeferred) as deferred:
         executed(trial_of(optimization, central, attached_s=0.0), context)
     asyncio.run(deferred.value.trigger.on_kill())
     assert list(client.trials(optimization=optimization)) == []
-    wait_for(lambda: sites_of_trials(client), lambda found: found == [])
+    eventually(lambda: sites_of_trials(client), lambda found: found == [])
 
 
 def test_a_trigger_whose_trial_is_removed_says_so(client):
@@ -207,9 +208,7 @@ def test_a_trigger_loses_patience_with_a_coordinator_that_is_away_and_names_it(t
     assert f"no coordinator answers at http://127.0.0.1:{free_port}" in event["problem"]
 
 
-def test_a_trigger_waits_for_a_coordinator_that_was_killed_and_finds_it_elsewhere(
-    own_service, monkeypatch, context, wait_for
-):
+def test_a_trigger_waits_for_a_coordinator_that_was_killed_and_finds_it_elsewhere(own_service, monkeypatch, context):
     service = own_service("--placement", "threads").start()
     extra = {"home": str(service.home)}
     monkeypatch.setenv("AIRFLOW_CONN_GSDM_DEFAULT", json.dumps({"conn_type": "gsdm", "extra": extra}))
@@ -226,7 +225,7 @@ def test_a_trigger_waits_for_a_coordinator_that_was_killed_and_finds_it_elsewher
     assert events == [{"trial": trial.id}]
 
 
-def test_a_sensor_waits_for_a_query_here_and_in_the_triggerer(client, context, wait_for):
+def test_a_sensor_waits_for_a_query_here_and_in_the_triggerer(client, context):
     paced = {**RADIO, "options": {"window": 64, "rate": 100}}
     client.submit({"name": "sensed", "inputs": [paced], "function": "fft3"})
     sensor = QuerySensor(task_id="sensor", query="sensed")
@@ -242,11 +241,11 @@ def test_a_sensor_waits_for_a_query_here_and_in_the_triggerer(client, context, w
     client.drop("sensed")
 
 
-def test_a_sensor_fails_with_a_query_that_has_failed(client, context, fragile, wait_for):
+def test_a_sensor_fails_with_a_query_that_has_failed(client, context, fragile):
     spec = {"name": "failing", **fragile, "plan": {"strategy": "window_distribute", "degree": 2}}
     client.submit(spec)
     client.run("failing")
-    wait_for(lambda: client.query("failing").state, lambda state: state == "failed")
+    eventually(lambda: client.query("failing").state, lambda state: state == "failed")
     with pytest.raises(AirflowFailException, match=r"query failing has failed: .*neighbours are missing"):
         QuerySensor(task_id="sensor", query="failing").poke(context)
     event = asyncio.run(event_of(QueryTrigger(query="failing", states=["active"])))

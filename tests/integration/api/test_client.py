@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gsdm_grid.client import AsyncClient, Client
+from gsdm_grid.testing import eventually
 
 DEADLINE_S = 90.0
 WINDOW_NS = 256_000
@@ -57,7 +58,7 @@ def read_plain_blocks(address, seen):
 
 
 @pytest.mark.slow
-def test_readers_of_a_killed_coordinator_go_on_without_a_lost_or_doubled_window(own_service, free_port, wait_for):
+def test_readers_of_a_killed_coordinator_go_on_without_a_lost_or_doubled_window(own_service, free_port):
     service = own_service("--placement", "threads", port=free_port).start()
     address = (service.url, service.token)
     readers = (read_events, read_events_awaiting, read_blocks, read_plain_blocks)
@@ -67,14 +68,14 @@ def test_readers_of_a_killed_coordinator_go_on_without_a_lost_or_doubled_window(
         client.run("q", timeout_s=DEADLINE_S)
         reading = [threads.submit(read, address, one) for read, one in zip(readers, seen, strict=True)]
         try:
-            wait_for(lambda: min(map(len, seen)), lambda count: count > 100, DEADLINE_S)
+            eventually(lambda: min(map(len, seen)), lambda count: count > 100, DEADLINE_S)
             service.kill()
             before = max(map(len, seen))
             service.start()
-            wait_for(lambda: min(map(len, seen)), lambda count: count > before + 200, DEADLINE_S)
+            eventually(lambda: min(map(len, seen)), lambda count: count > before + 200, DEADLINE_S)
             client.deactivate("q", timeout_s=DEADLINE_S)
             count = client.window_count("q")
-            wait_for(lambda: min(map(len, seen)), lambda found: found >= count, DEADLINE_S)
+            eventually(lambda: min(map(len, seen)), lambda found: found >= count, DEADLINE_S)
         finally:
             client.drop("q", timeout_s=DEADLINE_S)  # ends the readers
         assert {one.result(DEADLINE_S) for one in reading} == {"dropped"}

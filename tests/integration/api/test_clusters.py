@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from gsdm_grid.testing import eventually
+
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 256, "rate": 400}}
 FLOW = {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]}
 PERIOD_NS = 256_000
@@ -50,26 +52,26 @@ def clustered(own_service, cluster):
     return own_service(*options).start()
 
 
-def test_a_request_for_a_thousand_cpus_says_at_once_what_there_is(clustered, wait_for):
+def test_a_request_for_a_thousand_cpus_says_at_once_what_there_is(clustered):
     with clustered.client() as client:
-        wait_for(lambda: client.get("/v1/resources").json()["ray"]["started"], bool)
+        eventually(lambda: client.get("/v1/resources").json()["ray"]["started"], bool)
         many = {"template": "PCC", "args": [1000, "RRpart", "fft3", {}, "S-Merge"]}
         client.post("/v1/queries", json=specification(flow=many)).raise_for_status()
         at_s = time.monotonic()
         place = client.post("/v1/queries/q/run").headers["Location"]
-        found = wait_for(lambda: client.get(place).json(), lambda one: one["finished"] is not None)
+        found = eventually(lambda: client.get(place).json(), lambda one: one["finished"] is not None)
         print(f"refused after {time.monotonic() - at_s:.2f} s")
         assert found["status"] == "failed"
         assert "1002 CPUs in all, and there are 8 CPUs" in found["error"]["detail"]
         assert "3 machines with 8 CPUs, of which 8 are free" in found["error"]["detail"]
         client.post("/v1/queries", json=specification("far", resources={"sites": {"partition": {"near": "pluto"}}}))
         place = client.post("/v1/queries/far/run").headers["Location"]
-        found = wait_for(lambda: client.get(place).json(), lambda one: one["finished"] is not None)
+        found = eventually(lambda: client.get(place).json(), lambda one: one["finished"] is not None)
         assert "no machine has 1 CPUs on a machine labelled near=pluto for far/partition.0" in found["error"]["detail"]
 
 
 def test_of_two_queries_that_want_the_last_hosts_one_waits_with_its_reason_and_runs_when_the_first_stops(
-    clustered, wait_for, done
+    clustered, done
 ):
     with clustered.client() as client:
         wide = {"template": "PCC", "args": [4, "RRpart", "fft3", {}, "S-Merge"]}
@@ -77,45 +79,45 @@ def test_of_two_queries_that_want_the_last_hosts_one_waits_with_its_reason_and_r
             client.post("/v1/queries", json=specification(name, flow=wide)).raise_for_status()
         done(client, client.post("/v1/queries/first/run"))
         running = client.post("/v1/queries/second/run")
-        waiting = wait_for(lambda: client.get("/v1/queries/second").json(), lambda query: query["waiting"])
+        waiting = eventually(lambda: client.get("/v1/queries/second").json(), lambda query: query["waiting"])
         assert re.search("it needs 6 CPUs.*, free are . CPUs; 'first' holds 6 CPUs", waiting["waiting"])
         assert [lease["state"] for lease in leases(client, "second")] == ["waiting"]
         done(client, client.post("/v1/queries/first/deactivate"))
         done(client, running)
         assert client.get("/v1/queries/second").json()["waiting"] is None
-        wait_for(lambda: len(timestamps(client, "second")), lambda count: count > 50)
+        eventually(lambda: len(timestamps(client, "second")), lambda count: count > 50)
         first = client.get("/v1/queries/first/events").json()["items"]
         assert any("given to 'second'" in (event["detail"] or "") for event in first)
         before = len(timestamps(client, "first"))
         done(client, client.post("/v1/queries/second/deactivate"))
         done(client, client.post("/v1/queries/first/run", json={"count": 100}))
-        wait_for(lambda: client.get("/v1/queries/first").json()["state"], lambda state: state == "installed")
+        eventually(lambda: client.get("/v1/queries/first").json()["state"], lambda state: state == "installed")
         assert timestamps(client, "first") == [number * PERIOD_NS for number in range(before + 100)]
         for name in ("first", "second"):
             done(client, client.delete(f"/v1/queries/{name}"))
-        wait_for(lambda: free_cpus(client), lambda free: free == 8.0)
+        eventually(lambda: free_cpus(client), lambda free: free == 8.0)
         assert leases(client) == []
 
 
-def test_a_waiting_query_gives_up_at_its_deadline_or_when_it_is_removed(clustered, wait_for, done):
+def test_a_waiting_query_gives_up_at_its_deadline_or_when_it_is_removed(clustered, done):
     with clustered.client() as client:
         wide = {"template": "PCC", "args": [4, "RRpart", "fft3", {}, "S-Merge"]}
         client.post("/v1/queries", json=specification("first", flow=wide)).raise_for_status()
         done(client, client.post("/v1/queries/first/run"))
         client.post("/v1/queries", json=specification("second", flow=wide, resources={"deadline_s": 1}))
         place = client.post("/v1/queries/second/run").headers["Location"]
-        found = wait_for(lambda: client.get(place).json(), lambda one: one["finished"] is not None)
+        found = eventually(lambda: client.get(place).json(), lambda one: one["finished"] is not None)
         assert "found no hosts within 1 s: it needs 6 CPUs" in found["error"]["detail"]
         client.post("/v1/queries", json=specification("third", flow=wide))
         client.post("/v1/queries/third/run")
-        wait_for(lambda: client.get("/v1/queries/third").json(), lambda query: query["waiting"])
+        eventually(lambda: client.get("/v1/queries/third").json(), lambda query: query["waiting"])
         done(client, client.delete("/v1/queries/third"))
-        wait_for(lambda: leases(client), lambda found: {lease["query"] for lease in found} == {"first"})
+        eventually(lambda: leases(client), lambda found: {lease["query"] for lease in found} == {"first"})
 
 
-def test_sites_are_placed_near_what_they_ask_for(clustered, wait_for, done):
+def test_sites_are_placed_near_what_they_ask_for(clustered, done):
     with clustered.client() as client:
-        wait_for(lambda: client.get("/v1/resources").json()["ray"]["started"], bool, 60)
+        eventually(lambda: client.get("/v1/resources").json()["ray"]["started"], bool, 60)
         nodes = client.get("/v1/resources").json()["ray"]["nodes"]
         near = next(node["id"] for node in nodes if node["labels"].get("near") == "antenna-3")
         wanted = {"sites": {"partition": {"near": "antenna-3"}, "compute": {"cpus": 0.5}}}
@@ -129,14 +131,12 @@ def test_sites_are_placed_near_what_they_ask_for(clustered, wait_for, done):
 
 
 @pytest.mark.slow
-def test_a_query_whose_machine_is_removed_comes_back_by_itself_and_its_result_is_complete(
-    clustered, cluster, wait_for, done
-):
+def test_a_query_whose_machine_is_removed_comes_back_by_itself_and_its_result_is_complete(clustered, cluster, done):
     with clustered.client() as client:
         query = specification(stop={"count": 1000}, resources={"sites": {"partition": {"near": "antenna-3"}}})
         client.post("/v1/queries", json=query).raise_for_status()
         done(client, client.post("/v1/queries/q/run"))
-        wait_for(lambda: len(timestamps(client)), lambda count: count > 100)
+        eventually(lambda: len(timestamps(client)), lambda count: count > 100)
         (lease,) = leases(client)
         gone = next(
             node for node in cluster.worker_nodes if not node.node_id.startswith(lease["observed"]["q/partition.0"])
@@ -145,10 +145,10 @@ def test_a_query_whose_machine_is_removed_comes_back_by_itself_and_its_result_is
         assert hosted
         cluster.remove_node(gone)
         at_s, before = time.monotonic(), len(timestamps(client))
-        wait_for(lambda: len(timestamps(client)), lambda count: count > before + 20, 60)
+        eventually(lambda: len(timestamps(client)), lambda count: count > before + 20, 60)
         print(f"windows again {time.monotonic() - at_s:.1f} s after the machine of {', '.join(hosted)} was removed")
         over = lambda query: query["state"] == query["desired"] == "installed"  # noqa: E731
-        wait_for(lambda: client.get("/v1/queries/q").json(), over, 60)
+        eventually(lambda: client.get("/v1/queries/q").json(), over, 60)
         assert timestamps(client) == [number * PERIOD_NS for number in range(1000)]
     cluster.add_node(num_cpus=4)
 
@@ -219,7 +219,7 @@ def autoscaled(start_ray, tmp_path, free_port, monkeypatch):
 
 
 @pytest.mark.slow
-def test_machines_come_when_a_query_needs_them_and_go_when_it_has_stopped(autoscaled, own_service, wait_for, done):
+def test_machines_come_when_a_query_needs_them_and_go_when_it_has_stopped(autoscaled, own_service, done):
     began_s = time.monotonic()
     timeline = []
 
@@ -233,22 +233,22 @@ def test_machines_come_when_a_query_needs_them_and_go_when_it_has_stopped(autosc
     options = ("--placement", "ray", "--ray-address", autoscaled, "--ray-most-cpus", "6", "--spare-hosts", "0")
     service = own_service(*options).start()
     with service.client() as client:
-        wait_for(lambda: machines(client), lambda count: count == 0, 120)
+        eventually(lambda: machines(client), lambda count: count == 0, 120)
         note("the cluster has no machine that hosts anything")
         client.post("/v1/queries", json=specification()).raise_for_status()
         running = client.post("/v1/queries/q/run")
-        waiting = wait_for(lambda: client.get("/v1/queries/q").json()["waiting"], bool, 60)
+        waiting = eventually(lambda: client.get("/v1/queries/q").json()["waiting"], bool, 60)
         note(f"the query waits: {waiting}")
         for count in range(1, 5):
-            wait_for(lambda: machines(client), lambda found, count=count: found >= count, 180)
+            eventually(lambda: machines(client), lambda found, count=count: found >= count, 180)
             note(f"{count} machines")
         done(client, running, 120)
         note("the query runs")
-        wait_for(lambda: len(timestamps(client)), lambda count: count > 100, 60)
+        eventually(lambda: len(timestamps(client)), lambda count: count > 100, 60)
         done(client, client.post("/v1/queries/q/deactivate", params={"mode": "immediate"}))
         assert leases(client) == []
         note("the query has stopped and given its hosts back")
         for count in range(3, -1, -1):
-            wait_for(lambda: machines(client), lambda found, count=count: found <= count, 120)
+            eventually(lambda: machines(client), lambda found, count=count: found <= count, 120)
             note(f"{count} machines")
     print("\n".join(["", *timeline]))

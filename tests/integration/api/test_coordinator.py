@@ -11,8 +11,8 @@ from api.store import Store
 from gsdm_grid import Radio, current_window, sqf
 from gsdm_grid.errors import InvalidTransition, QueryError
 from gsdm_grid.functions import functions
+from gsdm_grid.testing import eventually
 
-DEADLINE_S = 20.0
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "limit": 500}}
 SPECIFICATION = {
     "name": "q",
@@ -41,20 +41,12 @@ def start(tmp_path):
 
 def done(coordinator, operation):
     """Wait for an operation; gives its document."""
-    return until(lambda: coordinator.operations.view(operation["id"]), lambda found: found["finished"] is not None)
-
-
-def until(look, holds):
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not holds(found := look()):
-        assert time.monotonic() < deadline_s, found
-        time.sleep(0.01)
-    return found
+    return eventually(lambda: coordinator.operations.view(operation["id"]), lambda found: found["finished"] is not None)
 
 
 def run_over(coordinator, name="q"):
     """Wait until a run is over: being installed is all that is wanted of the query."""
-    return until(lambda: coordinator.view(name), lambda query: query["state"] == query["desired"] == "installed")
+    return eventually(lambda: coordinator.view(name), lambda query: query["state"] == query["desired"] == "installed")
 
 
 def ordinals(log):
@@ -119,7 +111,7 @@ def test_a_query_that_fails_says_why_and_can_be_run_again(start):
     flow = {"template": "parallelize", "args": ["fft3", {}, "window_split", 64]}
     coordinator.submit({"name": "q", "inputs": [broken], "flow": flow}, "t", "operator")
     coordinator.act("q", "run")
-    query = until(lambda: coordinator.view("q"), lambda query: query["state"] == "failed")
+    query = eventually(lambda: coordinator.view("q"), lambda query: query["state"] == "failed")
     assert query["error"]["type"] == "urn:gsdm:problem:function-failed"
     assert "fft3part" in query["error"]["detail"]
     coordinator.replace("q", {"inputs": [RADIO], "flow": flow}, "operator", None)
@@ -134,7 +126,7 @@ def test_an_immediate_stop_gives_up_what_is_under_way_and_resumes_without_a_gap(
     coordinator.submit({**SPECIFICATION, "inputs": [paced]}, "t", "operator")
     done(coordinator, coordinator.act("q", "run"))
     log = coordinator.result_log("q", None)
-    until(lambda: log.next, lambda kept: kept > 50)
+    eventually(lambda: log.next, lambda kept: kept > 50)
     done(coordinator, coordinator.act("q", "deactivate", {"mode": "immediate"}))
     assert coordinator.view("q")["state"] == "compiled"
     done(coordinator, coordinator.act("q", "run"))
@@ -151,7 +143,7 @@ def test_after_a_restart_an_active_query_goes_on_without_a_lost_or_doubled_windo
     coordinator.submit({"name": "q", "inputs": [paced], "function": function, "params": params}, "t", "operator")
     done(coordinator, coordinator.act("q", "run"))
     log = coordinator.result_log("q", None)
-    until(lambda: log.next, lambda kept: kept > 50)
+    eventually(lambda: log.next, lambda kept: kept > 50)
     coordinator.close()
     kept = log.next
     assert kept < 1400
@@ -170,7 +162,7 @@ def test_after_a_restart_a_count_counts_from_where_the_run_began(start):
     run_over(coordinator)
     done(coordinator, coordinator.act("q", "activate", {"stop": {"count": 700}}))
     log = coordinator.result_log("q", None)
-    until(lambda: log.next, lambda kept: kept > 200)
+    eventually(lambda: log.next, lambda kept: kept > 200)
     coordinator.close()
     coordinator = start()
     run_over(coordinator)
@@ -215,13 +207,13 @@ def test_the_degree_changes_while_the_query_runs(start):
         assert scaled["status"] == "succeeded", scaled["error"]
         assert scaled["result"]["stall_s"] > 0
         assert len([site for site in coordinator.plan("q")["sites"] if site["role"] == "compute"]) == degree
-        until(lambda kept=kept: log.next, lambda count, kept=kept: count > kept + 200)
+        eventually(lambda kept=kept: log.next, lambda count, kept=kept: count > kept + 200)
     assert coordinator.view("q")["specification"]["flow"]["args"][0] == 2
     coordinator.close()
     coordinator = start()
     log = coordinator.result_log("q", None)
     kept = log.next
-    until(lambda: log.next, lambda count: count > kept + 200)
+    eventually(lambda: log.next, lambda count: count > kept + 200)
     done(coordinator, coordinator.act("q", "deactivate"))
     assert ordinals(log) == list(range(log.next))
 
@@ -266,7 +258,7 @@ def test_a_query_that_scales_by_itself_grows_to_what_its_load_needs(start):
     }
     coordinator.submit({**spec, "autoscale": {"min": 1, "max": 4}}, "t", "operator")
     done(coordinator, coordinator.act("q", "run"))
-    scaled = until(lambda: coordinator.operations.page(1, None, "q")[0], lambda one: one["action"] == "scale")
+    scaled = eventually(lambda: coordinator.operations.page(1, None, "q")[0], lambda one: one["action"] == "scale")
     assert scaled["params"]["degree"] in (2, 3)
     assert "busy" in scaled["params"]["reason"]
     assert done(coordinator, scaled)["status"] == "succeeded"

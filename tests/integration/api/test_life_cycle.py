@@ -12,6 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gsdm_grid.testing import eventually
+
 ROOT = Path(__file__).parents[3]
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "limit": 2000}}
 
@@ -111,14 +113,14 @@ def test_the_graph_is_drawn_in_every_form(rest, form):
     assert "fft3" in drawn.text or form == "svg"
 
 
-def test_a_run_shows_where_it_is_and_what_it_did(rest, done, wait_for):
+def test_a_run_shows_where_it_is_and_what_it_did(rest, done):
     spec = specification("watched", plan={"strategy": "window_distribute", "degree": 2})
     rest.post("/v1/queries", json={**spec, "inputs": [{**RADIO, "options": {"window": 64, "rate": 500}}]})
     done(rest, rest.post("/v1/queries/watched/run"))
     sites = rest.get("/v1/sites", params={"query": "watched", "sort": "utilization"}).json()["items"]
     assert {site["role"] for site in sites} >= {"partition", "compute", "combine"}
     assert all(site["pid"] for site in sites)
-    wait_for(lambda: rest.get("/v1/queries/watched/statistics").json(), lambda told: len(told) == len(sites))
+    eventually(lambda: rest.get("/v1/queries/watched/statistics").json(), lambda told: len(told) == len(sites))
     metrics = rest.get("/metrics").text
     assert 'gsdm_query_state{query="watched",state="active"} 1.0' in metrics
     assert rest.get("/v1/resources").json()["thread"]["sites"] >= len(sites)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gsdm_grid.testing import eventually
+
 NETWORK = f"10.77.{os.getpid() % 250}"
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 256, "rate": 400}}
 FLOW = {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]}
@@ -80,7 +82,7 @@ def cluster(machines, start_ray, monkeypatch):
 
 
 @pytest.fixture
-def client(machines, cluster, own_service, wait_for):
+def client(machines, cluster, own_service):
     """Make a coordinator with these options on the first machine; gives a client, when all machines are there."""
     clients = []
 
@@ -89,7 +91,7 @@ def client(machines, cluster, own_service, wait_for):
         service = own_service(*where, "--spare-hosts", "0", *options)
         service.inside = machines[0]
         clients.append(service.start().client())
-        wait_for(lambda: resources(clients[-1]).get("nodes", ()), lambda found: len(found) == 3, 120)
+        eventually(lambda: resources(clients[-1]).get("nodes", ()), lambda found: len(found) == 3, 120)
         return clients[-1]
 
     yield make
@@ -101,14 +103,14 @@ def resources(client):
     return client.get("/v1/resources").json()["ray"]
 
 
-def check_results(client, wait_for):
+def check_results(client):
     params = {"last": COUNT, "points": 1, "attributes": "ts"}
     results = lambda: client.get("/v1/queries/wide/results", params=params).json()["windows"]  # noqa: E731
-    windows = wait_for(results, lambda found: len(found) == COUNT, 60)
+    windows = eventually(results, lambda found: len(found) == COUNT, 60)
     assert [window["values"]["ts"] for window in windows] == [number * PERIOD_NS for number in range(COUNT)]
 
 
-def test_a_query_spans_three_machines_that_share_nothing_but_the_network(client, wait_for, done):
+def test_a_query_spans_three_machines_that_share_nothing_but_the_network(client, done):
     client = client("--placement", "ray")
     near = {node["labels"]["near"]: node["id"] for node in resources(client)["nodes"]}
     sites = {"partition": {"near": "antenna-2"}, "compute": {"near": "antenna-3"}, "combine": {"near": "antenna-1"}}
@@ -121,14 +123,14 @@ def test_a_query_spans_three_machines_that_share_nothing_but_the_network(client,
         "compute.1": near["antenna-3"],
         "combine.0": near["antenna-1"],
     }
-    check_results(client, wait_for)
+    check_results(client)
     done(client, client.delete("/v1/queries/wide"))
     assert resources(client)["leases"] == []
 
 
-def test_spark_runs_on_machines_that_share_nothing_but_the_network(client, wait_for, done):
+def test_spark_runs_on_machines_that_share_nothing_but_the_network(client, done):
     client = client("--placement", "grid", "--spark-master", "ray")
     client.post("/v1/queries", json=QUERY).raise_for_status()
     done(client, client.post("/v1/queries/wide/run"), 180)
     assert client.get("/v1/resources").json()["spark"]["workers"]
-    check_results(client, wait_for)
+    check_results(client)

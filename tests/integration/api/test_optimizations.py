@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gsdm_grid.client import ApiProblem, Client
+from gsdm_grid.testing import eventually
 
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64}}
 COUNT = 64
@@ -52,7 +53,7 @@ def test_a_segment_is_recorded_and_can_be_read_by_a_query(grid, segment):
         np.testing.assert_array_equal(played[channel], values)
 
 
-def test_the_coordinator_finds_a_plan_and_the_query_runs_with_it(grid, wait_for):
+def test_the_coordinator_finds_a_plan_and_the_query_runs_with_it(grid):
     grid.submit(specification("searched", 1, plan="auto"))
     grid.submit(specification("plain", 1))
     begun = grid.optimize(specification("searched", 1), count=COUNT, search={**QUICK, "strategies": ["window_split"]})
@@ -61,7 +62,7 @@ def test_the_coordinator_finds_a_plan_and_the_query_runs_with_it(grid, wait_for)
     assert done.choice["plan"] == {"strategy": "window_split", "degree": 2}
     (published,) = done.published
     assert published["query"] == "searched"
-    wait_for(lambda: grid.operation(published["operation"]), lambda operation: operation.over)
+    eventually(lambda: grid.operation(published["operation"]), lambda operation: operation.over)
     split, central = results(grid, "searched"), results(grid, "plain")
     functions = {vertex["function"]["name"] for vertex in grid.graph("searched")["vertices"]}
     assert "fft3part" in functions
@@ -165,11 +166,11 @@ def test_a_source_that_ends_early_makes_no_segment(grid):
         grid.record_segment(radio(0, limit=5), 10)
 
 
-def test_a_running_query_shows_how_far_it_has_drifted(grid, wait_for):
+def test_a_running_query_shows_how_far_it_has_drifted(grid):
     done = grid.optimize(specification("drifting", 4), count=COUNT, search=QUICK, wait=True, timeout_s=60)
     grid.submit(specification("drifting", 4, plan="auto", stop=None))
     grid.run("drifting")
-    (found,) = wait_for(
+    (found,) = eventually(
         lambda: [one for one in grid.drift(0.0) if one["query"] == "drifting"], lambda found: len(found) == 1
     )
     grid.drop("drifting")

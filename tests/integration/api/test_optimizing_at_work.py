@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from gsdm_grid import Grid, cq, register_input_stream, register_result_stream
 from gsdm_grid.cli import app
 from gsdm_grid.client import Client
+from gsdm_grid.testing import eventually
 
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "seed": 50}}
 QUICK = {"most": 2, "repeats": 1, "block_bytes": [None], "runs": [1]}
@@ -93,13 +94,13 @@ def test_a_live_source_is_recorded_before_it_is_tried(grid):
 
 
 @pytest.mark.slow
-def test_a_search_goes_on_after_the_coordinator_was_killed(own_service, wait_for):
+def test_a_search_goes_on_after_the_coordinator_was_killed(own_service):
     service = own_service("--placement", "threads").start()
     slow = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 512}}
     spec = {"name": "killed", "inputs": [slow], "function": "fft3"}
     with Client(service.url, service.token) as client:
         begun = client.optimize(spec, count=20_000, search=QUICK)
-        wait_for(lambda: len(list(client.trials(optimization=begun.id))), lambda trials: trials >= 2, 60)
+        eventually(lambda: len(list(client.trials(optimization=begun.id))), lambda trials: trials >= 2, 60)
     service.kill()
     service.start()
     with Client(service.url, service.token) as client:

@@ -3,6 +3,7 @@
 import sqlalchemy as sa
 
 from api.store import Store, metadata
+from gsdm_grid.testing import eventually
 
 SPECIFICATION = {
     "name": "q",
@@ -20,19 +21,19 @@ def test_migrations_give_the_tables_that_the_code_uses(database):
     store.close()
 
 
-def test_a_query_survives_a_crash_of_its_coordinator(own_service, database, wait_for):
+def test_a_query_survives_a_crash_of_its_coordinator(own_service, database):
     service = own_service("--placement", "threads", "--database", database).start()
     with service.client() as client:
         assert client.post("/v1/queries", json=SPECIFICATION).status_code == 201
         client.post("/v1/queries/q/run")
         view = {"last": 1, "points": 1}
-        wait_for(lambda: client.get("/v1/queries/q/results", params=view).json()["next"], lambda kept: kept > 100)
+        eventually(lambda: client.get("/v1/queries/q/results", params=view).json()["next"], lambda kept: kept > 100)
     service.kill()
     assert not (service.home / "gsdm.sqlite").exists()
     service.start()
     with service.client() as client:
         over = lambda query: query["state"] == query["desired"] == "installed"  # noqa: E731
-        wait_for(lambda: client.get("/v1/queries/q").json(), over)
+        eventually(lambda: client.get("/v1/queries/q").json(), over)
         assert client.get("/v1/queries/q/results", params={"last": 1, "points": 1}).json()["next"] == 1500
         refused = client.post("/v1/queries", json=SPECIFICATION)
         assert refused.json()["type"] == "urn:gsdm:problem:name-taken"

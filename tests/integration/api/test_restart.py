@@ -5,6 +5,8 @@ import time
 import psutil
 import pytest
 
+from gsdm_grid.testing import eventually
+
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 256, "rate": 400}}
 FLOW = {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]}
 
@@ -30,12 +32,12 @@ def expected(count):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("placement", ["threads", "grid"])
-def test_killed_while_active_the_result_goes_on_without_a_lost_or_doubled_window(own_service, wait_for, placement):
+def test_killed_while_active_the_result_goes_on_without_a_lost_or_doubled_window(own_service, placement):
     service = own_service("--placement", placement).start()
     with service.client() as client:
         client.post("/v1/queries", json=specification(stop={"count": 900}))
         client.post("/v1/queries/q/run")
-        wait_for(lambda: len(timestamps(client)), lambda count: count > 200, 90)
+        eventually(lambda: len(timestamps(client)), lambda count: count > 200, 90)
     below = psutil.Process(service.process.pid).children(recursive=True)
     service.kill()
     service.start()
@@ -45,7 +47,7 @@ def test_killed_while_active_the_result_goes_on_without_a_lost_or_doubled_window
         query = client.get("/v1/queries/q").json()
         assert query["desired"] == "active"
         over = lambda query: query["state"] == query["desired"] == "installed"  # noqa: E731
-        wait_for(lambda: client.get("/v1/queries/q").json(), over, 90)
+        eventually(lambda: client.get("/v1/queries/q").json(), over, 90)
         assert timestamps(client) == expected(900)
         states = [event["state"] for event in client.get("/v1/queries/q/events").json()["items"]][::-1]
         assert states == [
@@ -62,7 +64,7 @@ def test_killed_while_active_the_result_goes_on_without_a_lost_or_doubled_window
     assert not alive, [process.cmdline() for process in alive]
 
 
-def test_killed_while_compiling_the_promise_is_kept(own_service, wait_for):
+def test_killed_while_compiling_the_promise_is_kept(own_service):
     service = own_service("--placement", "threads").start()
     with service.client() as client:
         for number in range(20):
@@ -72,27 +74,27 @@ def test_killed_while_compiling_the_promise_is_kept(own_service, wait_for):
     service.start()
     with service.client() as client:
         for place in promised:
-            wait_for(lambda place=place: client.get(place).json()["status"], lambda status: status == "succeeded")
+            eventually(lambda place=place: client.get(place).json()["status"], lambda status: status == "succeeded")
         for number in range(20):
             query = client.get(f"/v1/queries/q{number}").json()
             assert (query["state"], query["desired"]) == ("compiled", "compiled")
 
 
-def test_killed_while_stopping_the_query_is_installed_and_resumable(own_service, wait_for, done):
+def test_killed_while_stopping_the_query_is_installed_and_resumable(own_service, done):
     service = own_service("--placement", "threads").start()
     with service.client() as client:
         client.post("/v1/queries", json=specification())
         done(client, client.post("/v1/queries/q/run"))
-        wait_for(lambda: len(timestamps(client)), lambda count: count > 50)
+        eventually(lambda: len(timestamps(client)), lambda count: count > 50)
         client.post("/v1/queries/q/deactivate")
     service.kill()
     service.start()
     with service.client() as client:
         over = lambda query: query["state"] == query["desired"] == "installed"  # noqa: E731
-        wait_for(lambda: client.get("/v1/queries/q").json(), over)
+        eventually(lambda: client.get("/v1/queries/q").json(), over)
         before = len(timestamps(client))
         done(client, client.post("/v1/queries/q/activate", json={"count": 100}))
-        wait_for(lambda: client.get("/v1/queries/q").json(), over)
+        eventually(lambda: client.get("/v1/queries/q").json(), over)
         found = timestamps(client)
         assert before < len(found) <= before + 120
         assert found == expected(len(found))
@@ -115,7 +117,7 @@ def test_what_was_registered_survives(own_service):
         assert client.get("/v1/queries/q").json()["state"] == "specified"
 
 
-def test_a_polite_end_leaves_nothing_running(own_service, done, wait_for):
+def test_a_polite_end_leaves_nothing_running(own_service, done):
     service = own_service("--placement", "threads").start()
     with service.client() as client:
         client.post("/v1/queries", json=specification())

@@ -3,7 +3,6 @@
 import json
 import socket
 import threading
-import time
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 
@@ -24,6 +23,7 @@ from api.settings import Limits, ServiceSettings
 from api.store import Store
 from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
+from gsdm_grid.testing import eventually
 
 DEADLINE_S = 10.0
 Kept = create_stream_type(
@@ -71,19 +71,12 @@ def serving(app):
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        wait_until(lambda: server.started)
+        eventually(lambda: server.started)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(DEADLINE_S)
         listener.close()
-
-
-def wait_until(condition):
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
 
 
 @pytest.fixture
@@ -235,7 +228,7 @@ def test_a_reader_waits_for_a_query_that_is_on_its_way(service):
     service.queries.views["q"]["desired"] = "active"
     with service.client.stream("GET", path(), headers=SSE) as response:
         found = events(response)
-        wait_until(lambda: service.app.state.result_streams.open == 1)
+        eventually(lambda: service.app.state.result_streams.open == 1)
         log.begin()
         log.append(kept(0, 2))
         assert numbers([next(found)]) == [0, 1]
@@ -398,7 +391,7 @@ def test_open_streams_are_limited_and_counted_down_when_readers_go(service):
             assert (answer.status_code, answer.json()["type"]) == (429, "urn:gsdm:problem:too-many")
         assert refused(service) == (429, "urn:gsdm:problem:too-many")
         assert service.client.get(path()).status_code == 200
-    wait_until(lambda: service.app.state.result_streams.open == 0)
+    eventually(lambda: service.app.state.result_streams.open == 0)
     assert log._listeners == ()
 
 
@@ -424,7 +417,7 @@ def test_readers_that_stop_reading_hold_up_neither_the_writer_nor_other_readers(
     assert log.first > 0
     for stream in stalled:
         stream.__exit__(None, None, None)
-    wait_until(lambda: service.app.state.result_streams.open == 0)
+    eventually(lambda: service.app.state.result_streams.open == 0)
 
 
 def test_readers_of_the_same_windows_share_what_is_encoded(service, monkeypatch):
@@ -455,7 +448,7 @@ def test_a_service_that_ends_lets_its_readers_go(service):
         found = events(response)
         assert next(found)[1] == "windows"
         with connect(ws_url(service, from_="latest"), additional_headers=bearer(service)) as websocket:
-            wait_until(lambda: service.app.state.result_streams.open == 2)
+            eventually(lambda: service.app.state.result_streams.open == 2)
             log.close()
             assert list(found) == []
             assert json.loads(websocket.recv(DEADLINE_S))["reason"] == "closing"

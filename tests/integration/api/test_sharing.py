@@ -1,6 +1,5 @@
 """Registered sources that queries share, over REST: opened once, and every query served as if it were alone."""
 
-import time
 from collections import Counter
 
 import numpy as np
@@ -11,6 +10,7 @@ from api.settings import ServiceSettings
 from api.wiring import make_app
 from gsdm_grid import Grid, Radio, register_input_stream, register_result_stream
 from gsdm_grid.channels import EndOfStream, StreamInterface, register_stream_interface
+from gsdm_grid.testing import eventually
 
 DEADLINE_S = 30.0
 opens: Counter[str] = Counter()
@@ -62,16 +62,8 @@ def timestamps(client, name):
     return [window["values"]["ts"] for window in found["windows"]]
 
 
-def until(look, holds):
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not holds(found := look()):
-        assert time.monotonic() < deadline_s, found
-        time.sleep(0.02)
-    return found
-
-
 def over(client, name):
-    until(lambda: client.get(f"/v1/queries/{name}").json(), lambda q: q["state"] == q["desired"] == "installed")
+    eventually(lambda: client.get(f"/v1/queries/{name}").json(), lambda q: q["state"] == q["desired"] == "installed")
 
 
 def test_two_queries_on_one_registered_source_open_it_once(app, done):
@@ -149,7 +141,7 @@ def test_a_port_that_is_listened_on_is_shared_unless_told_otherwise(service, res
             done(rest, rest.post(f"/v1/queries/{name}/run"))
         send(address, 50)
         for name in ("line-a", "line-b"):
-            until(lambda name=name: timestamps(rest, name), lambda ts: len(ts) == 50)
+            eventually(lambda name=name: timestamps(rest, name), lambda ts: len(ts) == 50)
             assert timestamps(rest, name) == [number * 1000 for number in range(50)]
     finally:
         for name in ("line-a", "line-b"):
@@ -166,23 +158,23 @@ def send(address, count):
 
 
 @pytest.mark.slow
-def test_after_a_crash_each_query_goes_on_exactly_where_it_was(own_service, wait_for, done):
+def test_after_a_crash_each_query_goes_on_exactly_where_it_was(own_service, done):
     service = own_service("--placement", "threads").start()
     source = {"name": "radio", "type": "Radio", "interface": "synthetic_radio", "options": {"window": 256, "rate": 400}}
     with service.client() as client:
         client.post("/v1/sources", json={**source, "shared": True})
         client.post("/v1/queries", json={"name": "a", "inputs": ["radio"], "function": "fft3"})
         done(client, client.post("/v1/queries/a/run"))
-        wait_for(lambda: timestamps(client, "a"), lambda ts: len(ts) > 50)
+        eventually(lambda: timestamps(client, "a"), lambda ts: len(ts) > 50)
         client.post("/v1/queries", json={"name": "b", "inputs": ["radio"], "function": "fft3"})
         done(client, client.post("/v1/queries/b/run", json={"count": 400}))
-        wait_for(lambda: timestamps(client, "b"), lambda ts: len(ts) > 50)
+        eventually(lambda: timestamps(client, "b"), lambda ts: len(ts) > 50)
         assert client.get("/v1/queries/b").json()["shared"]["radio"]["with"] == ["a"]
     service.kill()
     service.start()
     with service.client() as client:
         finished = lambda query: query["state"] == query["desired"] == "installed"  # noqa: E731
-        wait_for(lambda: client.get("/v1/queries/b").json(), finished, 60)
+        eventually(lambda: client.get("/v1/queries/b").json(), finished, 60)
         seen = timestamps(client, "b")
         first = seen[0] // 256_000
         assert first > 40

@@ -2,6 +2,8 @@
 
 import pytest
 
+from gsdm_grid.testing import eventually
+
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 16, "limit": 600}}
 HALF = "hash(ts) % w if hash(ts) % 10 > 0 else None"
 TENTH = "hash(ts) % 20 == 0"
@@ -20,10 +22,10 @@ def document(name, first, **members):
         ("by-parasplit", {"template": "parasplit", "p": 2, "q": 3, "rfn": HALF, "bfn": TENTH, "fun": "fft3"}),
     ],
 )
-def test_a_split_is_submitted_run_and_told_about(name, split, rest, done, wait_for):
+def test_a_split_is_submitted_run_and_told_about(name, split, rest, done):
     assert rest.post("/v1/queries", json=document(name, split)).status_code == 201
     done(rest, rest.post(f"/v1/queries/{name}/run"))
-    told = wait_for(
+    told = eventually(
         lambda: rest.get(f"/v1/queries/{name}/statistics").json(),
         lambda sites: sum(one["tuples"] for one in _splitters(sites).values() if one["root"]) == 600,
     )

@@ -7,6 +7,8 @@ import sys
 import psutil
 import pytest
 
+from gsdm_grid.testing import eventually
+
 FAMILY = """
 import json, os, signal, subprocess, sys, time
 from pathlib import Path
@@ -53,25 +55,25 @@ def family(tmp_path):
         process.wait()
 
 
-def orphan(tmp_path, wait_until):
+def orphan(tmp_path):
     """Id of the process that a component left."""
     log = tmp_path / "component.log"
-    wait_until(lambda: log.exists() and log.read_text().endswith("\n"))
+    eventually(lambda: log.exists() and log.read_text().endswith("\n"))
     return int(log.read_text().split()[1])
 
 
 @pytest.mark.parametrize("how", ["polite", "stubborn"])
-def test_a_family_whose_stdin_closes_ends_with_what_its_components_left(family, tmp_path, how, wait_until):
+def test_a_family_whose_stdin_closes_ends_with_what_its_components_left(family, tmp_path, how):
     process = family(how)
-    left = orphan(tmp_path, wait_until)
+    left = orphan(tmp_path)
     process.stdin.close()
     assert process.wait(30) == 0
     assert not psutil.pid_exists(left)
 
 
-def test_a_component_that_ends_by_itself_ends_the_family_and_is_named(family, tmp_path, wait_until):
+def test_a_component_that_ends_by_itself_ends_the_family_and_is_named(family, tmp_path):
     process = family("ends")
     said = [json.loads(line) for line in process.stdout]
     assert process.wait(30) == 1
     assert {"step": "ended", "component": "component"} in said
-    assert not psutil.pid_exists(orphan(tmp_path, wait_until))
+    assert not psutil.pid_exists(orphan(tmp_path))

@@ -1,5 +1,4 @@
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from gsdm_grid.channels import EndOfStream
 from gsdm_grid.channels.overload import POLICIES, OverloadBuffer
 from gsdm_grid.errors import ChannelError, QueryError
 from gsdm_grid.model import create_stream_type
+from gsdm_grid.testing import eventually
 
 Item = create_stream_type("BufferedItem", {"x": "vector[3] of float64"})
 WINDOW_BYTES = 8 + 24
@@ -17,13 +17,6 @@ WINDOW_BYTES = 8 + 24
 
 def items(start, count):
     return Item.block(ts=np.arange(start, start + count), x=np.full((count, 3), start))
-
-
-def eventually(condition, deadline_s=10.0):
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        threading.Event().wait(0.002)
 
 
 def accounted(statistics):

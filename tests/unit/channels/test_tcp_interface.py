@@ -14,6 +14,7 @@ from gsdm_grid.channels.tcp import FrameReader, TcpInterface, make_frame
 from gsdm_grid.channels.udp import BYTE_ORDER, END, Header, encode_body, schema_of, show_address
 from gsdm_grid.errors import ChannelError, QueryError
 from gsdm_grid.model import create_stream_type
+from gsdm_grid.testing import eventually
 
 Radio = create_stream_type("TcpRadio", {"x": "vector of complex64"})
 
@@ -29,13 +30,6 @@ def frame(block, first=0, session=7):
 
 def end_frame(first, session=7):
     return make_frame(Header(BYTE_ORDER | END, session, 0, first, 0))
-
-
-def eventually(condition, deadline_s=10.0):
-    finish = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < finish, "the condition did not come true"
-        threading.Event().wait(0.002)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from gsdm_grid.channels.udp import (
 )
 from gsdm_grid.errors import ChannelError, QueryError
 from gsdm_grid.model import PhysicalWindow, create_stream_type
+from gsdm_grid.testing import eventually
 
 Radio = create_stream_type("UdpRadio", {"x": "vector of complex64"})
 Note = create_stream_type("UdpNote", {"text": "string", "v": "vector of int32"})
@@ -43,13 +44,6 @@ def messages(block, first=0, session=7, room=10**6, schema=None):
 
 def end(first, session=7):
     return Header(BYTE_ORDER | END, session, 0, first, 0).pack()
-
-
-def eventually(condition, deadline_s=10.0):
-    finish = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < finish, "the condition did not come true"
-        threading.Event().wait(0.002)
 
 
 class Reading:

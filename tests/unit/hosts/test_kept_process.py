@@ -4,14 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from gsdm_grid.hosts.kept_process import KeptProcess
+from gsdm_grid.testing import eventually
 
 CHILD_IN_A_SESSION_OF_ITS_OWN = "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True).wait()"
 OWNER = """
@@ -23,13 +22,6 @@ kept = KeptProcess(["sleep", "1000"], Path(sys.argv[1]))
 print(kept.pid, flush=True)
 kept.wait()
 """
-
-
-def until(condition, deadline_s=20.0):
-    end_s = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end_s, "it did not come about in time"
-        threading.Event().wait(0.01)
 
 
 def gone(pid):
@@ -48,7 +40,7 @@ def folder(tmp_path):
 
 def test_closing_ends_the_process_and_all_that_descends_from_it(folder):
     kept = KeptProcess([sys.executable, "-c", CHILD_IN_A_SESSION_OF_ITS_OWN], folder)
-    until(lambda: psutil.Process(kept.pid).children())
+    eventually(lambda: psutil.Process(kept.pid).children())
     child = psutil.Process(kept.pid).children()[0].pid
     kept.close()
     kept.close()
@@ -85,14 +77,14 @@ def test_the_process_ends_when_its_owner_is_killed(folder):
     assert not gone(pid)
     owner.kill()
     owner.communicate()
-    until(lambda: gone(pid) and not folder.exists())
+    eventually(lambda: gone(pid) and not folder.exists())
 
 
 def test_the_process_ends_when_its_keeper_is_killed(folder):
     kept = KeptProcess(["sleep", "1000"], folder)
     os.kill(psutil.Process(kept.pid).ppid(), signal.SIGKILL)
     assert kept.wait() == "its keeper was killed"
-    until(lambda: gone(kept.pid))
+    eventually(lambda: gone(kept.pid))
     assert not folder.exists()
     kept.close()
 

@@ -1,7 +1,6 @@
 """The Spark cluster follows what is claimed: its size as a pure function, and the cluster over fake daemons."""
 
 import threading
-import time
 
 import pytest
 from hypothesis import given
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.executors import Executor
 from gsdm_grid.hosts.spark_daemon import MasterRole
+from gsdm_grid.testing import eventually
 from resource_manager.spark_cluster import SparkCluster
 from resource_manager.spark_fleet import FleetSettings
 from resource_manager.spark_slots import (
@@ -214,13 +214,6 @@ def cluster_of():
         cluster.close()
 
 
-def until(condition, deadline_s=10.0):
-    end_s = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end_s, "it did not come about in time"
-        threading.Event().wait(0.01)
-
-
 def patiently(_reason):
     pass
 
@@ -232,10 +225,10 @@ def test_workers_come_with_claims_and_go_with_them(daemons, cluster_of):
     assert len(daemons.workers) == 2
     assert cluster.inventory()["claimed"] == {"q": 6}
     claim.keep(3)
-    until(lambda: len(daemons.workers) == 1)
+    eventually(lambda: len(daemons.workers) == 1)
     claim.keep(0)
-    until(lambda: not daemons.workers)
-    until(lambda: all(one.killed for one in daemons.started[1:]))
+    eventually(lambda: not daemons.workers)
+    eventually(lambda: all(one.killed for one in daemons.started[1:]))
 
 
 def test_a_worker_with_tasks_stays_until_they_have_ended(daemons, cluster_of):
@@ -245,11 +238,11 @@ def test_a_worker_with_tasks_stays_until_they_have_ended(daemons, cluster_of):
     busy, idle = daemons.workers
     busy.tasks = 1
     claim.keep(0)
-    until(lambda: idle.reason)
+    eventually(lambda: idle.reason)
     assert busy.reason is None
     assert not busy.draining
     busy.tasks = 0
-    until(lambda: busy.reason)
+    eventually(lambda: busy.reason)
 
 
 def test_a_lost_worker_is_replaced(daemons, cluster_of):
@@ -257,8 +250,8 @@ def test_a_lost_worker_is_replaced(daemons, cluster_of):
     cluster.claim("q", 4).wait(10, patiently)
     lost = daemons.workers[0]
     lost.reason = "killed"
-    until(lambda: daemons.workers and daemons.workers != [lost])
-    until(lambda: cluster.inventory()["slots"] == 4)
+    eventually(lambda: daemons.workers and daemons.workers != [lost])
+    eventually(lambda: cluster.inventory()["slots"] == 4)
     assert lost.killed
 
 
@@ -284,7 +277,7 @@ def test_a_lost_master_comes_back_at_its_address_with_what_it_remembered(daemons
     cluster = cluster_of(daemons)
     assert cluster.application()["spark.master"] == "spark://127.0.0.1:7077"
     daemons.masters[0].reason = "killed"
-    until(lambda: len(daemons.masters) == 2)
+    eventually(lambda: len(daemons.masters) == 2)
     assert daemons.masters[1].role.port == 7077
     assert daemons.masters[1].role.recovery == daemons.masters[0].role.recovery
 
@@ -317,14 +310,14 @@ def test_who_waits_too_long_is_told_what_there_is_and_claims_nothing(cluster_of)
     cluster.claim("first", 4).wait(10, patiently)
     with pytest.raises(ResourceError, match=r"'second' found no Spark tasks in 0\.1 s: it asks for 4 slots; 4 slots"):
         cluster.claim("second", 4).wait(0.1, patiently)
-    until(lambda: len(daemons.workers) == 1)
+    eventually(lambda: len(daemons.workers) == 1)
     assert cluster.inventory()["waiting"] == {}
 
 
 def test_spare_slots_are_there_before_anybody_claims_them(daemons, cluster_of):
     cluster = cluster_of(daemons, spare_slots=3)
     cluster.application()
-    until(lambda: cluster.inventory()["slots"] == 4)
+    eventually(lambda: cluster.inventory()["slots"] == 4)
 
 
 def test_closing_ends_everything_and_whoever_waits(cluster_of):
