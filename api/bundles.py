@@ -224,8 +224,9 @@ class Bundles:
 
     def _unstage(self, name: str, version: int) -> None:
         module = f"{ROOT}.{_module(name, version)}"
-        for loaded in [key for key in sys.modules if f"{key}.".startswith(f"{module}.")]:
-            del sys.modules[loaded]
+        for loaded in list(sys.modules):  # a copy: other threads import meanwhile
+            if f"{loaded}.".startswith(f"{module}."):
+                del sys.modules[loaded]
         shutil.rmtree(self._folder / _module(name, version), ignore_errors=True)
 
     def _register(

@@ -1,6 +1,7 @@
 """Three machines, started by hand as docs/deploy.md says: network namespaces with an address and shared memory each."""
 
 import os
+import socket
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
@@ -68,6 +69,12 @@ def machines(may_make_networks, tmp_path):
         yield made
 
 
+def answers(host, port):
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((host, port)) == 0
+
+
 @pytest.fixture
 def cluster(machines, start_ray, monkeypatch):
     """Address of a Ray cluster of the three machines."""
@@ -78,6 +85,7 @@ def cluster(machines, start_ray, monkeypatch):
         role = ["--head", "--port=6379", "--include-dashboard=false"] if number == 1 else [f"--address={head}"]
         where = [f"--node-ip-address={NETWORK}.{number}", f"--labels=near=antenna-{number}"]
         start_ray(*role, *where, "--num-cpus=4", "--object-store-memory=100000000", inside=machine)
+        eventually(lambda: answers(f"{NETWORK}.1", 6379))  # before others are told of it
     return head
 
 

@@ -3,6 +3,7 @@ import json
 import subprocess
 import sys
 import textwrap
+import threading
 import zipfile
 
 import pytest
@@ -126,6 +127,29 @@ def test_another_version_is_the_latest_and_the_one_before_stays(made, registry):
     assert registry.get("b@1.twice")(1) == 2
     assert in_another_process(before, "f(1)") == 2
     assert [one["version"] for one in made.get("b")["versions"]] == [2, 1]
+
+
+def test_other_threads_may_import_meanwhile(made):
+    over = threading.Event()
+
+    def importing():
+        while not over.is_set():
+            for number in range(50):
+                sys.modules[f"imported_meanwhile_{number}"] = sys
+            for number in range(50):
+                del sys.modules[f"imported_meanwhile_{number}"]
+
+    every_s = sys.getswitchinterval()
+    other = threading.Thread(target=importing)
+    sys.setswitchinterval(1e-6)
+    other.start()
+    try:
+        for by in range(20):
+            made.upload("b", PYTHON, TWICE.format(by=by).encode(), "t")
+    finally:
+        sys.setswitchinterval(every_s)
+        over.set()
+        other.join()
 
 
 def test_the_same_content_again_is_the_same_version(made):
