@@ -24,6 +24,8 @@ from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest, patiently
 
 MakePools = Callable[[], Mapping[Any, HostPool]]
+Calls = dict[int, tuple[Future[Any], Callable[[str], None] | None]]
+"""Calls that a process has not answered yet, by number: who waits for the answer, and who is told why it takes long."""
 CLOSE_S = 30.0
 
 
@@ -35,7 +37,8 @@ class PoolProcess:
         self._make = make
         self._process: Any = None
         self._pipe: Connection | None = None
-        self._calls: dict[int, tuple[Future[Any], Callable[[str], None] | None]] = {}
+        self._calls: Calls = {}
+        self._ended = False
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._sending = threading.Lock()
@@ -49,10 +52,11 @@ class PoolProcess:
         """Have something done there, and wait for its outcome."""
         number, future = next(self._numbers), Future[Any]()
         with self._lock:
-            if not self.alive:
+            if not self.alive or self._ended:
                 self._start()
             self._calls[number] = (future, waiting)
-        self._send((number, what, args))
+        with contextlib.suppress(OSError):  # it has just ended: whoever listens to it says so
+            self._send((number, what, args))
         return future.result()
 
     def close(self) -> None:
@@ -75,40 +79,46 @@ class PoolProcess:
         self._process = context.Process(target=_serve, args=(made, theirs), name=f"gsdm-pool-{self.name}", daemon=False)
         self._process.start()
         theirs.close()
-        threading.Thread(target=self._listen, args=(self._pipe,), name=f"gsdm-pool-{self.name}", daemon=True).start()
+        self._ended = False
+        self._calls = {}
+        listening = (self._pipe, self._calls)
+        threading.Thread(target=self._listen, args=listening, name=f"gsdm-pool-{self.name}", daemon=True).start()
 
     def _send(self, message: Any) -> None:
         with self._sending:
             assert self._pipe is not None
             self._pipe.send_bytes(cloudpickle.dumps(message))
 
-    def _listen(self, pipe: Connection) -> None:
+    def _listen(self, pipe: Connection, calls: Calls) -> None:
+        """Hear of the calls of one process until it ends; those of another, started after it, are not its business."""
         while True:
             try:
                 number, kind, told = cloudpickle.loads(pipe.recv_bytes())
             except (EOFError, OSError):
                 break
             with self._lock:
-                future, waiting = self._calls[number] if kind == "waiting" else self._calls.pop(number)
+                future, _ = calls[number] if kind == "waiting" else calls.pop(number)
             if kind == "waiting":
-                self._tell(number, waiting, told, future)
+                self._tell(calls, number, told)
             elif kind == "error":
                 future.set_exception(told)
             else:
                 future.set_result(told)
         with self._lock:
-            calls, self._calls = self._calls, {}
-        for future, _ in calls.values():
+            self._ended = self._ended or calls is self._calls
+            given_up = list(calls.values())
+        for future, _ in given_up:
             future.set_exception(ResourceError(f"the process of resource pool {self.name!r} ended"))
 
-    def _tell(self, number: int, waiting: Callable[[str], None] | None, reason: str, future: Future[Any]) -> None:
+    def _tell(self, calls: Calls, number: int, reason: str) -> None:
+        future, waiting = calls[number]
         if waiting is None:
             return
         try:
             waiting(reason)
         except Exception as error:  # the query is gone: its request is given up, there and here
             with self._lock:
-                self._calls[number] = (Future(), None)
+                calls[number] = (Future(), None)
             future.set_exception(error)
             self._send((number, "give_up", ()))
 
