@@ -24,9 +24,22 @@ from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest, patiently
 
 MakePools = Callable[[], Mapping[Any, HostPool]]
-Calls = dict[int, tuple[Future[Any], Callable[[str], None] | None]]
-"""Calls that a process has not answered yet, by number: who waits for the answer, and who is told why it takes long."""
 CLOSE_S = 30.0
+
+
+class Line:
+    """The way to one process: a pipe, and the calls that have not been answered. Another process has another line."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self.pipe = pipe
+        self.calls: dict[int, tuple[Future[Any], Callable[[str], None] | None]] = {}
+        self.ended = False
+        self._sending = threading.Lock()
+
+    def send(self, message: Any) -> None:
+        """Send a message; one that has ended gets none, and whoever listens to it fails its calls."""
+        with self._sending, contextlib.suppress(OSError):
+            self.pipe.send_bytes(cloudpickle.dumps(message))
 
 
 class PoolProcess:
@@ -36,12 +49,9 @@ class PoolProcess:
         self.name = name
         self._make = make
         self._process: Any = None
-        self._pipe: Connection | None = None
-        self._calls: Calls = {}
-        self._ended = False
+        self._line: Line | None = None
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        self._sending = threading.Lock()
 
     @property
     def alive(self) -> bool:
@@ -52,75 +62,67 @@ class PoolProcess:
         """Have something done there, and wait for its outcome."""
         number, future = next(self._numbers), Future[Any]()
         with self._lock:
-            if not self.alive or self._ended:
-                self._start()
-            self._calls[number] = (future, waiting)
-        with contextlib.suppress(OSError):  # it has just ended: whoever listens to it says so
-            self._send((number, what, args))
+            line = self._line
+            if line is None or line.ended or not self.alive:
+                line = self._line = self._start()
+            line.calls[number] = (future, waiting)
+        line.send((number, what, args))
         return future.result()
 
     def close(self) -> None:
         """End the process and everything that it acquired."""
         with self._lock:
             process, self._process = self._process, None
-        if process is None:
+            line = self._line
+        if process is None or line is None:
             return
-        with contextlib.suppress(OSError):
-            self._send((None, "close", ()))
+        line.send((None, "close", ()))
         process.join(CLOSE_S)
         if process.is_alive():
             process.kill()
             process.join()
 
-    def _start(self) -> None:
+    def _start(self) -> Line:
         context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
+        ours, theirs = context.Pipe()
         made = cloudpickle.dumps(self._make)
         self._process = context.Process(target=_serve, args=(made, theirs), name=f"gsdm-pool-{self.name}", daemon=False)
         self._process.start()
         theirs.close()
-        self._ended = False
-        self._calls = {}
-        listening = (self._pipe, self._calls)
-        threading.Thread(target=self._listen, args=listening, name=f"gsdm-pool-{self.name}", daemon=True).start()
+        line = Line(ours)
+        threading.Thread(target=self._listen, args=(line,), name=f"gsdm-pool-{self.name}", daemon=True).start()
+        return line
 
-    def _send(self, message: Any) -> None:
-        with self._sending:
-            assert self._pipe is not None
-            self._pipe.send_bytes(cloudpickle.dumps(message))
-
-    def _listen(self, pipe: Connection, calls: Calls) -> None:
-        """Hear of the calls of one process until it ends; those of another, started after it, are not its business."""
+    def _listen(self, line: Line) -> None:
         while True:
             try:
-                number, kind, told = cloudpickle.loads(pipe.recv_bytes())
+                number, kind, told = cloudpickle.loads(line.pipe.recv_bytes())
             except (EOFError, OSError):
                 break
             with self._lock:
-                future, _ = calls[number] if kind == "waiting" else calls.pop(number)
+                future, _ = line.calls[number] if kind == "waiting" else line.calls.pop(number)
             if kind == "waiting":
-                self._tell(calls, number, told)
+                self._tell(line, number, told)
             elif kind == "error":
                 future.set_exception(told)
             else:
                 future.set_result(told)
         with self._lock:
-            self._ended = self._ended or calls is self._calls
-            given_up = list(calls.values())
-        for future, _ in given_up:
+            line.ended = True
+        for future, _ in line.calls.values():
             future.set_exception(ResourceError(f"the process of resource pool {self.name!r} ended"))
 
-    def _tell(self, calls: Calls, number: int, reason: str) -> None:
-        future, waiting = calls[number]
+    def _tell(self, line: Line, number: int, reason: str) -> None:
+        future, waiting = line.calls[number]
         if waiting is None:
             return
         try:
             waiting(reason)
         except Exception as error:  # the query is gone: its request is given up, there and here
             with self._lock:
-                calls[number] = (Future(), None)
+                line.calls[number] = (Future(), None)
             future.set_exception(error)
-            self._send((number, "give_up", ()))
+            line.send((number, "give_up", ()))
 
 
 class ElsewherePool:

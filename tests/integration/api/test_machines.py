@@ -53,6 +53,7 @@ def machines(may_make_networks, tmp_path):
             ip("netns", "add", name)
             undo.callback(ip, "netns", "del", name)
             ip("link", "add", outside, "type", "veth", "peer", "name", "wire", "netns", name)
+            undo.callback(ip, "link", "del", outside)  # at once; a namespace lives on while a process in it ends
             ip("link", "set", outside, "master", bridge, "up")
             ip("-n", name, "addr", "add", f"{NETWORK}.{number}/24", "dev", "wire")
             ip("-n", name, "link", "set", "wire", "up")

@@ -88,8 +88,8 @@ def test_latency_is_measured_if_it_is_wanted(threads_grid, radio):
 
 
 def test_a_stream_that_is_too_short_fails_the_trial_with_the_reason(threads_grid):
-    short = register_input_stream("Radio", None, SOURCE, window=64, limit=10)
-    with pytest.raises(PlanError, match="the stream ended after 10 of 32 windows: record a longer segment"):
+    short = register_input_stream("Radio", None, SOURCE, window=64, limit=4)
+    with pytest.raises(PlanError, match="the stream ended after 4 of 8 windows: record a longer segment"):
         opt("PCC", "fft3", {}, [short], grid=threads_grid, **QUICK)
 
 
