@@ -84,6 +84,7 @@ class ContinuousQuery:
         self._installed: set[str] = set()
         self._recovery = threading.Lock()
         self._rescaling = threading.Lock()
+        self._inherited: set[str] = set()  # operators that were given windows when the query was rescaled
         self._held: threading.Event | None = None  # set when a query that is being rescaled has run dry
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -127,6 +128,7 @@ class ContinuousQuery:
             plan = self._plan
             self._hosts.positions = dict(positions or {})
             self._hosts.live = {s.name: self._registered(s.name).make(s.type) for s in plan.streams if s.live}
+            self._inherited = set()
         try:
             self._readings.acquire(plan, self._hosts.positions, joining)
             self._hosts.start(plan, plan.sites, self._raise_if_dropped)
@@ -205,9 +207,9 @@ class ContinuousQuery:
             with self._lock:
                 self._require("rescale")
                 before = self._plan
-                if (obstacle := rescaling_obstacle(before)) is not None:
-                    raise PlanError(f"query {self.id!r} cannot be rescaled while it runs: {obstacle}")
                 after = self._compiled(flow)
+                if (obstacle := rescaling_obstacle(before, after)) is not None:
+                    raise PlanError(f"query {self.id!r} cannot be rescaled while it runs: {obstacle}")
                 if [part.query for part in after.parts] != [part.query for part in before.parts]:
                     raise PlanError(f"query {self.id!r} cannot be rescaled while it runs: it shares what would change")
             known = {site.id for site in before.sites}
@@ -245,6 +247,7 @@ class ContinuousQuery:
         with self._lock:
             self.plan, self.flow = after, flow
             self._finished, self._held = {}, None
+            self._inherited = {operator for operator, memory in inherited.items() if memory.get("held")}
         self._hosts.install(after, inherited)
         for site in sorted(after.sites, key=lambda s: -s.level):
             schedule = self._schedule if site in self._with_sources(after) else {}
@@ -447,6 +450,8 @@ class ContinuousQuery:
         """Why a working node cannot be started anew without loss; None if it can. Counts the attempt."""
         site = self._plan.site(node.partition("/")[2])
         obstacle = recovery_obstacle(self._plan, site)
+        if obstacle is None and self._inherited & {operator.id for operator in site.operators}:
+            obstacle = "windows that it was given when the query was rescaled are not kept elsewhere"
         self.restarts[site.id] = self.restarts.get(site.id, 0) + 1
         if obstacle is None and self.restarts[site.id] > self._grid.settings.restarts:
             return f"it died {self.restarts[site.id]} times"

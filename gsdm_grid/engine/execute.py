@@ -17,7 +17,7 @@ import numpy as np
 from gsdm_grid.errors import FunctionError
 from gsdm_grid.functions import NeedMore, StreamFunction, StreamView
 from gsdm_grid.model import NO_MARK, LogicalWindow, PhysicalWindow, StreamType
-from gsdm_grid.operators import Blocks, StreamOperator
+from gsdm_grid.operators import Blocks, Held, StreamOperator
 
 
 def user_call(vertex: str, function: StreamFunction, *args: Any, **kwargs: Any) -> Any:
@@ -100,6 +100,14 @@ class Execute(StreamOperator):
     def restore(self, state: Any) -> None:
         """See `StreamOperator`."""
         self._params["state"] = state
+
+    def held(self) -> Held | None:
+        """See `StreamOperator`."""
+        return Held(*self._views[0].kept())
+
+    def hold(self, held: Held) -> None:
+        """See `StreamOperator`."""
+        self._views[0].keep(held.at, held.windows)
 
     def dispose(self) -> None:
         """See `StreamOperator`."""

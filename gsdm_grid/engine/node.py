@@ -32,7 +32,7 @@ from gsdm_grid.engine.streams import (
 )
 from gsdm_grid.errors import InternalError, QueryError
 from gsdm_grid.model import NO_MARK, Clock, PhysicalWindow, SystemClock
-from gsdm_grid.operators import Blocks, StreamOperator
+from gsdm_grid.operators import Blocks, Held, StreamOperator
 from gsdm_grid.planning import PlanOperator, PlanStream
 
 PUSHES_PER_PERIOD = 64
@@ -170,15 +170,18 @@ class WorkingNode:
         types: list[Mapping[str, Any]],
         state: bytes | None = None,
         numbered: int = 0,
+        held: Mapping[str, Any] | None = None,
     ) -> None:
         """``state`` is what the function's state is to be, if not what its ``init`` makes; ``numbered`` is how many
-        results have been numbered before."""
+        results have been numbered before; ``held`` are windows to begin with (see `Held`)."""
         from gsdm_grid.model import StreamType
 
         planned = PlanOperator.from_json(operator)
         logic = make_operator(planned, [StreamType.from_json(given) for given in types])
         if state is not None:
             logic.restore(cloudpickle.loads(state))
+        if held is not None:
+            logic.hold(Held(held["at"], cloudpickle.loads(held["windows"])))
         inputs = [self._inputs[name] for name in planned.inputs]
         made = ActiveOperator(
             planned, logic, inputs, [self._outputs[name] for name in planned.outputs], OperatorStatistics()
@@ -231,10 +234,15 @@ class WorkingNode:
     def _do_clear(self) -> dict[str, Any]:
         """Forget operators and channels, keep input and result streams: the site is about to be installed anew.
 
-        Returns, by operator, the state of its function (None if it keeps none) and how many results it has numbered.
+        Returns, by operator, the state of its function (None if it keeps none), how many results it has numbered, and
+        the windows that it keeps for results to come (None if there are none).
         """
         kept = {
-            name: {"state": _dumped(operator.logic.state()), "numbered": operator.numbered}
+            name: {
+                "state": _dumped(operator.logic.state()),
+                "numbered": operator.numbered,
+                "held": _dumped_windows(operator.logic.held()),
+            }
             for name, operator in self._operators.items()
         }
         self._operators.clear()
@@ -508,6 +516,12 @@ class WorkingNode:
 
 def _dumped(state: Any) -> bytes | None:
     return None if state is None else bytes(cloudpickle.dumps(state))
+
+
+def _dumped_windows(held: Held | None) -> dict[str, Any] | None:
+    if held is None or not (held.at or len(held.windows)):
+        return None
+    return {"at": held.at, "windows": bytes(cloudpickle.dumps(held.windows))}
 
 
 def check_schedule(schedule: Mapping[str, Any]) -> Schedule:

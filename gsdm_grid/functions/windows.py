@@ -86,6 +86,17 @@ class StreamView:
         first = self._first_needed()
         return int(self.block.ordinals[first]) if first < len(self.block) else None
 
+    def kept(self) -> tuple[int, PhysicalWindow]:
+        """The windows that are still needed, and where the first of them is, counted from the cursor."""
+        first = min(self._first_needed(), len(self.block))
+        return first - self.at, self.block[first:]
+
+    def keep(self, at: int, windows: PhysicalWindow) -> None:
+        """Begin with what another view kept; what lies before the cursor is history, as long as the function asks."""
+        self.block, self.at = windows, -at
+        if at < 0 and len(windows):
+            self.history_ns = int(windows.ts[-1]) - int(windows.ts[0])
+
     def _first_needed(self) -> int:
         if self.history_ns is None or self.at == 0 or not len(self.block):
             return self.at

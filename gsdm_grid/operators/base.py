@@ -7,11 +7,24 @@ when a port has nothing more for now. Operators are bound to one thread and may 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gsdm_grid.model import PhysicalWindow
 
 Blocks = Sequence[PhysicalWindow]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Windows that an operator keeps for results to come. Immutable, pickled.
+
+    ``at`` is the row number of the first of them, or of the next window to come if there are none, counted from where
+    the next result begins: rows below 0 are only looked back at, or skipped.
+    """
+
+    at: int
+    windows: PhysicalWindow
 
 
 class StreamOperator:
@@ -53,6 +66,14 @@ class StreamOperator:
 
     def restore(self, state: Any) -> None:
         """Remember this instead, before the first block."""
+
+    def held(self) -> Held | None:
+        """What it keeps of its first port for results to come; None where it keeps nothing."""
+        return None
+
+    def hold(self, held: Held) -> None:
+        """Begin with these windows, before the first block."""
+        raise NotImplementedError
 
     def dispose(self) -> None:
         """The operator is being dropped."""

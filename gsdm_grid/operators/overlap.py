@@ -10,7 +10,7 @@ import numpy as np
 
 from gsdm_grid.errors import QueryError
 from gsdm_grid.model import PhysicalWindow, StreamType, seconds
-from gsdm_grid.operators.base import Blocks, StreamOperator
+from gsdm_grid.operators.base import Blocks, Held, StreamOperator
 
 
 class OverlapPartition(StreamOperator):
@@ -42,6 +42,10 @@ class OverlapPartition(StreamOperator):
         """First row that is still needed when the next result is at ``row``."""
         raise NotImplementedError
 
+    def next_result(self, end: int) -> int:
+        """Row of the first result that the rows before ``end`` do not suffice for."""
+        raise NotImplementedError
+
     def push(self, port: int, block: PhysicalWindow) -> Blocks:  # noqa: ARG002
         """See `StreamOperator`."""
         self._held = PhysicalWindow.concat([self._held, block]) if len(self._held) else block
@@ -57,6 +61,21 @@ class OverlapPartition(StreamOperator):
     def floor(self, port: int) -> int | None:  # noqa: ARG002
         """See `StreamOperator`."""
         return int(self._held.ordinals[0]) if len(self._held) else None
+
+    def held(self) -> Held | None:
+        """See `StreamOperator`: what the next result of all partitions needs, as far as this one has it.
+
+        Every partition has seen the same rows, so they agree where that result is; the one whose turn it is has all of
+        its rows.
+        """
+        end = self._start + len(self._held)
+        result = self.next_result(end)
+        first = min(max(self._start, self.keep_from(min(result, end))), end)
+        return Held(first - result, self._held[first - self._start :])
+
+    def hold(self, held: Held) -> None:
+        """See `StreamOperator`: turns begin anew with the next result."""
+        self._start, self._held = held.at, held.windows
 
     def _next_piece(self, end: int) -> PhysicalWindow | None:
         first, stop = self.first_row(self._turn), self.end_row(self._turn)
@@ -103,6 +122,10 @@ class SlidingOverlap(OverlapPartition):
         """See `OverlapPartition`."""
         return self.first_row(chunk) + (self.chunk - 1) * self.step + self.size
 
+    def next_result(self, end: int) -> int:
+        """See `OverlapPartition`."""
+        return max((end - self.size) // self.step + 1, 0) * self.step
+
     def halo_before(self, row: int) -> int:  # noqa: ARG002
         """See `OverlapPartition`: sliding windows look ahead, not back."""
         return 0
@@ -126,6 +149,10 @@ class TimeOverlap(OverlapPartition):
     def end_row(self, chunk: int) -> int:
         """See `OverlapPartition`."""
         return (chunk + 1) * self.chunk
+
+    def next_result(self, end: int) -> int:
+        """See `OverlapPartition`: there is a result at every row."""
+        return end
 
     def halo_before(self, row: int) -> int:
         """See `OverlapPartition`."""

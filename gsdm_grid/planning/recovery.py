@@ -19,6 +19,9 @@ from typing import Any
 from gsdm_grid.functions import StreamFunction, resolve
 from gsdm_grid.planning.plan import Plan, PlanSite
 
+OVERLAPPING = ("overlap_part", "time_overlap_part")
+"""Partitions that count windows, for functions over sliding and time windows."""
+
 
 def recovery_obstacle(plan: Plan, site: PlanSite) -> str | None:
     """Why a site cannot be started anew without loss; None if it can."""
@@ -33,7 +36,7 @@ def recovery_obstacle(plan: Plan, site: PlanSite) -> str | None:
             return f"{operator.id!r} numbers its results"
         if function.init is not None:
             return f"{function.name!r} keeps state"
-        if function.builtin in ("overlap_part", "time_overlap_part"):
+        if function.builtin in OVERLAPPING:
             return f"{operator.id!r} counts windows"
         if function.builtin == "route":
             return f"{operator.id!r} goes by physical windows, which may be cut otherwise the next time"
@@ -83,11 +86,10 @@ def over_single_windows(function: StreamFunction) -> bool:
     if function.kind == "combining":
         return function.builtin in ("S-Merge", "OS-Join", "union")
     if function.kind == "partitioning":
-        return function.builtin not in ("overlap_part", "time_overlap_part")
+        return function.builtin not in OVERLAPPING
     if _names(function.code) & {"sliding_window", "time_window"}:
         return False
-    overlapping = ("overlap_part", "time_overlap_part")
-    return not any(strategy.partition in overlapping for strategy in function.strategies)
+    return not any(strategy.partition in OVERLAPPING for strategy in function.strategies)
 
 
 def _names(code: Any) -> set[str]:

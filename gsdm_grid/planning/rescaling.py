@@ -1,8 +1,11 @@
-"""Changing the degree of parallelism of a running query: what allows it, and which state goes where. Pure.
+"""Changing the degree of parallelism of a running query: what allows it, and what goes where. Pure.
 
 A query is rescaled at one place in its streams: the sources hold, everything that was read flows out, the sites are
-wired anew, and the sources go on. So nothing is under way when the plan changes, and what must move is only what
-functions remember from window to window.
+wired anew, and the sources go on. So nothing is under way when the plan changes. What must move is what functions
+remember from window to window, and the windows that are kept for results to come, where a result takes several.
+
+Windows are kept by functions over sliding and time windows, and by the overlap partitions in front of them. The
+partitions have all that their functions have, so only they are asked, and every one of their heirs is given the same.
 """
 
 from __future__ import annotations
@@ -13,20 +16,28 @@ from typing import Any
 from gsdm_grid.errors import PlanError
 from gsdm_grid.functions import resolve
 from gsdm_grid.planning.plan import Plan, PlanOperator
-from gsdm_grid.planning.recovery import over_single_windows
+from gsdm_grid.planning.recovery import OVERLAPPING, over_single_windows
 
 Memory = Mapping[str, Any]
-"""What a cleared operator leaves: ``state`` (of its function; None if it keeps none) and ``numbered``."""
+"""What a cleared operator leaves: ``state`` (of its function; None if it keeps none), ``numbered`` (how many results it
+has numbered), ``held`` (windows that it keeps, with ``at``, where they are; None if there are none)."""
+Stage = tuple[str, int]
+"""A function, and how many stages of the plan have it before this one."""
 
 
-def rescaling_obstacle(plan: Plan) -> str | None:
+def rescaling_obstacle(before: Plan, after: Plan) -> str | None:
     """Why a plan cannot give way to another one in mid-stream; None if it can."""
-    for operator in _operators(plan):
+    for operator in _operators(before):
         function = resolve(operator.function)
         if function.init is not None and function.rescale is None:
             return f"{function.name!r} keeps state and does not say how to rescale it (@sqf(rescale=…))"
-        if not over_single_windows(function):
+        if function.kind == "combining" and not over_single_windows(function):
             return f"{operator.id!r} holds several windows at a time"
+    keepers = _keepers(after)
+    for stage, left in _keepers(before).items():
+        several = not all(over_single_windows(resolve(operator.function)) for operator in left)
+        if several and not _fit(left, keepers.get(stage, ())):
+            return f"{left[0].id!r} holds several windows at a time of a part of the stream"
     return None
 
 
@@ -39,12 +50,13 @@ def moved(
 ) -> dict[str, Memory]:
     """What each operator of the new plan is to remember, from what those of the old one leave.
 
-    Operators correspond by function and level. Where their number changes, the function's ``rescale`` divides their
+    Operators correspond by function and stage. Where their number changes, the function's ``rescale`` divides their
     states anew.
     """
-    made: dict[str, Memory] = {}
-    for family, heirs in _families(after).items():
-        left = [memories[operator.id] for operator in _families(before).get(family, ()) if operator.id in memories]
+    made: dict[str, dict[str, Any]] = {}
+    stages = _stages(before)
+    for stage, heirs in _stages(after).items():
+        left = [memories[operator.id] for operator in stages.get(stage, ()) if operator.id in memories]
         if not left:
             continue
         states = [memory["state"] for memory in left]
@@ -61,15 +73,73 @@ def moved(
             state = states[number] if number < len(states) else None
             numbered = left[number]["numbered"] if len(left) == len(heirs) else 0
             made[heir.id] = {"state": state, "numbered": numbered}
+    for heir_id, held in _moved_windows(_keepers(before), _keepers(after), memories).items():
+        made.setdefault(heir_id, {"state": None, "numbered": 0})["held"] = held
+    return dict(made)
+
+
+def _moved_windows(
+    before: Mapping[Stage, Sequence[PlanOperator]],
+    after: Mapping[Stage, Sequence[PlanOperator]],
+    memories: Mapping[str, Memory],
+) -> dict[str, Mapping[str, Any]]:
+    """By operator of the new plan, the windows that it is to begin with."""
+    made: dict[str, Mapping[str, Any]] = {}
+    for stage, keepers in before.items():
+        left = [memories.get(operator.id, {}).get("held") for operator in keepers]
+        heirs = after.get(stage, ())
+        found = [held for held in left if held is not None]
+        if not found:
+            continue
+        if not _fit(keepers, heirs):
+            raise PlanError(f"{keepers[0].id!r} holds windows that the new plan has no place for")
+        if _of_all(keepers) and _of_all(heirs):
+            most = min(found, key=lambda held: int(held["at"]))
+            made |= {heir.id: most for heir in heirs}
+        else:
+            made |= {heir.id: held for heir, held in zip(heirs, left, strict=True) if held is not None}
     return made
+
+
+def _fit(left: Sequence[PlanOperator], heirs: Sequence[PlanOperator]) -> bool:
+    """Whether windows that some keep can be handed to others."""
+    if _of_all(left) and _of_all(heirs):
+        return True
+    return len(left) == len(heirs) and not any(map(_overlaps, (*left, *heirs)))
+
+
+def _of_all(keepers: Sequence[PlanOperator]) -> bool:
+    """Whether each of them sees the whole stream, not its own part of it."""
+    return len(keepers) == 1 or (bool(keepers) and all(map(_overlaps, keepers)))
+
+
+def _overlaps(operator: PlanOperator) -> bool:
+    return resolve(operator.function).builtin in OVERLAPPING
+
+
+def _keepers(plan: Plan) -> dict[Stage, Sequence[PlanOperator]]:
+    """By stage of a function, who keeps windows for it: the overlap partitions in front of it, or else itself."""
+    producers = {name: operator for operator in _operators(plan) for name in operator.outputs}
+    found: dict[Stage, Sequence[PlanOperator]] = {}
+    for stage, members in _stages(plan).items():
+        if resolve(members[0].function).kind in ("combining", "partitioning"):
+            continue
+        fed_by = [producers[one.inputs[0]] for one in members if one.inputs[0] in producers]
+        overlapping = len(fed_by) == len(members) and all(map(_overlaps, fed_by))
+        found[stage] = fed_by if overlapping else members
+    return found
 
 
 def _operators(plan: Plan) -> list[PlanOperator]:
     return [operator for site in plan.sites for operator in site.operators]
 
 
-def _families(plan: Plan) -> dict[tuple[str, int], Sequence[PlanOperator]]:
-    found: dict[tuple[str, int], list[PlanOperator]] = {}
+def _stages(plan: Plan) -> dict[Stage, Sequence[PlanOperator]]:
+    by_level: dict[str, dict[int, list[PlanOperator]]] = {}
     for operator in _operators(plan):
-        found.setdefault((operator.function["name"], operator.level), []).append(operator)
-    return {key: sorted(members, key=lambda one: (len(one.id), one.id)) for key, members in found.items()}
+        by_level.setdefault(operator.function["name"], {}).setdefault(operator.level, []).append(operator)
+    return {
+        (name, number): sorted(levels[level], key=lambda one: (len(one.id), one.id))
+        for name, levels in by_level.items()
+        for number, level in enumerate(sorted(levels))
+    }

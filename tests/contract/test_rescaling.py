@@ -16,6 +16,7 @@ from gsdm_grid import (
     create_stream_type,
     current_window,
     parallelize,
+    pipe,
     register_input_stream,
     sqf,
 )
@@ -77,6 +78,60 @@ def test_growing_and_shrinking_under_load_keeps_every_window_in_order(grid, flow
         reader.join(10)
         assert len(ordinals) >= 2000
         assert ordinals == list(range(len(ordinals)))
+    finally:
+        query.drop()
+
+
+Level = create_stream_type("Level", {"value": "float64"}, registry=TypeRegistry())
+
+
+def summed(size, step):
+    def flow(degree):
+        return parallelize("aggregate", {"size": size, "step": step, "how": "sum"}, "window_distribute", degree)
+
+    return flow, lambda read: [float(sum(range(k, k + size))) for k in range(0, read - size + 1, step)]
+
+
+def summed_over_time(degree):
+    return parallelize("time_aggregate", {"span": 40e-9, "how": "sum"}, "window_distribute", degree)
+
+
+WINDOWED = {
+    "sliding": summed(50, 3),
+    "jumping": summed(20, 20),
+    "with gaps": summed(5, 9),
+    "time": (summed_over_time, lambda read: [float(sum(range(max(k - 4, 0), k + 1))) for k in range(read)]),
+    "behind what is rescaled": (
+        lambda degree: pipe(
+            PCC(degree, "RRpart", "identity", {}, "S-Merge"),
+            central("aggregate", {"size": 50, "step": 3, "how": "sum"}),
+        ),
+        summed(50, 3)[1],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WINDOWED)
+def test_windows_that_are_kept_for_results_to_come_move_too(grid, kind):
+    flow, expected = WINDOWED[kind]
+
+    def levels():
+        for number in itertools.count():
+            yield {"ts": number * 10, "value": float(number)}
+
+    query = grid.cq(flow(1), [register_input_stream(Level, None, "generator", function=levels, rate=2000)])
+    found = []
+    try:
+        query.run()
+        ordinals, wait_for, reader = counted(query, found)
+        for degree in (3, 2, 2, 1):
+            wait_for(len(ordinals) + 60)
+            query.rescale(flow(degree))
+        wait_for(len(ordinals) + 60)
+        query.stop(60)
+        reader.join(10)
+        (read,) = query.positions().values()
+        assert [value for block in found for value in block.value.tolist()] == expected(read)
     finally:
         query.drop()
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gsdm_grid.engine.execute import Execute
 from gsdm_grid.errors import QueryError
@@ -79,32 +81,72 @@ def test_a_chunk_needs_at_least_one_result(reading):
         SlidingOverlap(reading, 2, 0, 1, 1, chunk=0)
 
 
+class Plan:
+    """A function in so many overlapping partitions and a merge; without partitions if there are none."""
+
+    def __init__(self, reading, degree, chunk, name, size, step):
+        params = {"size": size, "step": step} if name == "aggregate" else {"span": size * 1e-9}
+        function = functions.get(name)
+        bound = function.bind(params)
+        made = function.result_type([reading], bound)
+        self.parts = [
+            SlidingOverlap(reading, degree, i, size, step, chunk)
+            if name == "aggregate"
+            else TimeOverlap(reading, degree, i, size * 1e-9, chunk)
+            for i in range(degree)
+        ]
+        self.copies = [Execute(f"f{i}", function, bound, [reading], made) for i in range(degree or 1)]
+        self.merge = SMerge(degree or 1, made)
+
+    @property
+    def keepers(self):
+        return self.parts or self.copies
+
+    def push(self, block):
+        for i, copy in enumerate(self.copies):
+            for piece in self.parts[i].push(0, block) if self.parts else [block]:
+                for result in copy.push(0, piece):
+                    yield from (window for out in self.merge.push(i, result) for window in out)
+
+    def flush(self):
+        for i in range(len(self.copies)):
+            yield from (window for out in self.merge.close(i) for window in out)
+
+    def hold(self, before):
+        held = min((one.held() for one in before.keepers), key=lambda one: one.at)
+        for one in self.keepers:
+            one.hold(held)
+
+
 @pytest.mark.parametrize("trial", range(30))
 def test_the_function_gives_the_same_results_in_partitions(readings, cut, reading, trial):
     rng = np.random.default_rng(trial)
     n, chunk, size, step = (int(k) for k in rng.integers(1, 6, 4))
     ts = np.cumsum(rng.integers(0, 3, int(rng.integers(0, 50))))
     blocks = placed(readings(ts=ts), cut, [int(k) for k in rng.integers(1, 9, 3)])
-    if trial % 2:
-        name, params = "aggregate", {"size": size, "step": step}
-        parts = [SlidingOverlap(reading, n, i, size, step, chunk) for i in range(n)]
-    else:
-        name, params = "time_aggregate", {"span": size * 1e-9}
-        parts = [TimeOverlap(reading, n, i, size * 1e-9, chunk) for i in range(n)]
-    function = functions.get(name)
-    bound = function.bind(params)
-    made = function.result_type([reading], bound)
-    central = Execute("f", function, bound, [reading], made)
-    copies = [Execute(f"f{i}", function, bound, [reading], made) for i in range(n)]
-    merge = SMerge(n, made)
-    expected = [w for block in blocks for out in central.push(0, block) for w in out]
-    got = []
-    for block in blocks:
-        for i in range(n):
-            for piece in parts[i].push(0, block):
-                for result in copies[i].push(0, piece):
-                    got += [w for out in merge.push(i, result) for w in out]
+    name = "aggregate" if trial % 2 else "time_aggregate"
+    central, plan = Plan(reading, 0, 1, name, size, step), Plan(reading, n, chunk, name, size, step)
+    expected = [window for block in blocks for window in central.push(block)]
+    got = [window for block in blocks for window in plan.push(block)]
     assert got == expected[: len(got)]
-    for i in range(n):
-        got += [w for out in merge.close(i) for w in out]
+    assert [*got, *plan.flush()] == expected
+
+
+@given(st.data())
+def test_what_partitions_hold_moves_to_any_other_number_of_them(readings, cut, reading, data):
+    few = st.integers(1, 6)
+    name, size, step = data.draw(st.sampled_from(["aggregate", "time_aggregate"])), data.draw(few), data.draw(few)
+    ts = np.cumsum(data.draw(st.lists(st.integers(0, 3), max_size=60)), dtype=np.int64)
+    blocks = placed(readings(ts=ts), cut, data.draw(st.lists(few, min_size=1, max_size=3)))
+    central = Plan(reading, 0, 1, name, size, step)
+    expected = [window for block in blocks for window in central.push(block)]
+    plan, got = Plan(reading, 0, 1, name, size, step), []
+    for block in blocks:
+        if data.draw(st.booleans()):
+            got += plan.flush()
+            after = Plan(reading, data.draw(st.integers(0, 4)), data.draw(few), name, size, step)
+            after.hold(plan)
+            plan = after
+        got += plan.push(block)
+    got += plan.flush()
     assert got == expected
