@@ -6,6 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from gsdm_grid import (
     Grid,
@@ -18,11 +19,19 @@ from gsdm_grid import (
 )
 from gsdm_grid.model import TypeRegistry
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 os.environ["_AIRFLOW__AS_LIBRARY"] = "1"  # imported by a test, Airflow sets up no home, no logging and no database
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; programs under test inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+settings.register_profile(  # tests do not time; on CI hypothesis draws the same examples every time
+    "gsdm",
+    settings.get_profile("ci" if os.environ.get("CI") else "default"),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("gsdm")
 
 Reading = create_stream_type("Reading", {"id": "int64", "value": "float64"}, registry=TypeRegistry())
 

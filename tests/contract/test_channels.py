@@ -22,7 +22,7 @@ from gsdm_grid.channels.data_plane import DataPlane
 from gsdm_grid.channels.keys import InstallationKey
 from gsdm_grid.errors import ChannelError
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 LIMITS = ChannelLimits(blocks=8, bytes=1 << 22)
 
 
@@ -357,7 +357,7 @@ def fuzzed():
     made.close()
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(frames=st.lists(st.binary(max_size=200), min_size=1, max_size=6))
 def test_malformed_messages_are_refused_and_harmless(fuzzed, frames):
     plane, reader = fuzzed
@@ -366,7 +366,7 @@ def test_malformed_messages_are_refused_and_harmless(fuzzed, frames):
     assert reader.items == []
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.binary(min_size=1, max_size=2000))
 def test_random_bytes_on_a_data_port_are_harmless(fuzzed, data):
     plane, reader = fuzzed

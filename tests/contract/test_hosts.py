@@ -100,7 +100,7 @@ def test_a_sliding_window_split_over_four_sites_gives_the_windows_of_the_central
 def test_a_stopped_query_resumes_where_it_was(grid):
     query = grid.cq(PCC(2, "RRpart", halve, {}, "S-Merge"), [register_input_stream(Level, levels(30))])
     first = [w.value for w in query.run(count=11)]
-    query.wait(30)
+    query.wait(60)
     assert query.state == "installed"
     second = [w.value for w in query.run()]
     assert first == [k / 2 for k in range(11)]
@@ -119,7 +119,7 @@ def test_an_endless_query_stops_when_told(grid):
     assert got.value == 0.5
     query.deactivate()
     assert all(w.value == 0.5 for w in query.results())
-    query.wait(30)
+    query.wait(60)
     assert query.state == "installed"
 
 
@@ -149,7 +149,7 @@ def test_several_result_streams_replicate_the_result(grid):
     outs = [register_result_stream(), register_result_stream(lambda block: seen.extend(block.value.tolist()))]
     query = grid.cq(lpipe(halve, halve), [register_input_stream(Level, levels(20))], outs)
     assert [w.value for w in query.run()] == [k / 4 for k in range(20)]
-    query.wait(30)
+    query.wait(60)
     assert seen == [k / 4 for k in range(20)]
 
 
@@ -165,7 +165,7 @@ def test_wrong_transitions_say_what_is_allowed(grid):
 def test_statistics_count_every_window(grid):
     query = grid.cq(PCC(2, "RRpart", halve, {}, "S-Merge"), [register_input_stream(Level, levels(101))])
     assert len(list(query.run().results())) == 101
-    query.wait(30)
+    query.wait(60)
     operators = {name: told for site in query.statistics().values() for name, told in site["operators"].items()}
     assert operators["halve.0"]["windows_in"] + operators["halve.1"]["windows_in"] == 101
     assert operators["halve.0"]["executions"] == 51

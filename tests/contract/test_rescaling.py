@@ -54,7 +54,7 @@ def counted(query, blocks=None):
 
     def wait_for(count):
         with came:
-            assert came.wait_for(lambda: len(ordinals) >= count, 30), (len(ordinals), query)
+            assert came.wait_for(lambda: len(ordinals) >= count, 60), (len(ordinals), query)
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
@@ -75,7 +75,7 @@ def test_growing_and_shrinking_under_load_keeps_every_window_in_order(grid, flow
             assert sum(site.role == "compute" for site in query.plan.sites) == degree
             wait_for(before + 200)
         query.stop(60)
-        reader.join(10)
+        reader.join(60)
         assert len(ordinals) >= 2000
         assert ordinals == list(range(len(ordinals)))
     finally:
@@ -111,8 +111,11 @@ WINDOWED = {
 }
 
 
-@pytest.mark.parametrize("kind", WINDOWED)
-def test_windows_that_are_kept_for_results_to_come_move_too(grid, kind):
+@pytest.mark.parametrize(
+    ("placement", "kind"), [*(("threads", kind) for kind in WINDOWED), ("grid", "sliding"), ("grid", "time")]
+)
+def test_windows_that_are_kept_for_results_to_come_move_too(make_grid, placement, kind):
+    grid = make_grid(placement)
     flow, expected = WINDOWED[kind]
 
     def levels():
@@ -129,7 +132,7 @@ def test_windows_that_are_kept_for_results_to_come_move_too(grid, kind):
             query.rescale(flow(degree))
         wait_for(len(ordinals) + 60)
         query.stop(60)
-        reader.join(10)
+        reader.join(60)
         (read,) = query.positions().values()
         assert [value for block in found for value in block.value.tolist()] == expected(read)
     finally:
@@ -184,7 +187,7 @@ def test_state_moves_with_its_keys(grid):
             query.rescale(flow(degree))
         wait_for(len(ordinals) + 200)
         query.stop(60)
-        reader.join(10)
+        reader.join(60)
         counts = [count for block in found for count in block.count.tolist()]
         assert counts == [number // 7 + 1 for number in range(len(ordinals))]
     finally:
@@ -204,7 +207,7 @@ def test_a_query_goes_on_when_there_is_no_room_for_more_sites(make_grid):
         query.rescale(distributed(2))
         wait_for(len(ordinals) + 200)
         query.stop(60)
-        reader.join(10)
+        reader.join(60)
         assert ordinals == list(range(len(ordinals)))
     finally:
         query.drop()

@@ -71,7 +71,7 @@ class Service:
     def kill(self):
         """End it as a crash would."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(30)
+        self.process.wait(60)
 
     def stop(self):
         """End it politely."""
@@ -150,7 +150,7 @@ def start_ray(tmp_path):
     below = [one for process in started for one in psutil.Process(process.pid).children(recursive=True)]
     for process in reversed(started):
         process.terminate()
-        process.wait(30)
+        process.wait(60)
     for process in psutil.wait_procs(below, timeout=10)[1]:
         process.kill()
 

@@ -41,7 +41,7 @@ class Run:
         except (psutil.Error, OSError):
             return False
 
-    def wait_until_nothing_is_left(self, deadline_s=20):
+    def wait_until_nothing_is_left(self, deadline_s=60):
         until_s = time.monotonic() + deadline_s
         while (left := self.alive()) and time.monotonic() < until_s:
             psutil.wait_procs(left, timeout=0.2)

@@ -13,7 +13,7 @@ from gsdm_grid.channels import EndOfStream, StreamInterface, register_stream_int
 from gsdm_grid.errors import GsdmError, PlanError, QueryError
 from gsdm_grid.testing import eventually
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class Tape:

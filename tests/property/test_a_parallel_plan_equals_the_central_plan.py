@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from gsdm_grid import PCC, STREAM, Radio, central, current_window, parallelize, pipe, sqf
 
 RUN = settings(
-    deadline=None,
     max_examples=30,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],

@@ -45,7 +45,7 @@ def composed(inner):
 flows = st.recursive(leaves, composed, max_leaves=4)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     flow=flows,
     policy=st.sampled_from(list(POLICIES.values())),

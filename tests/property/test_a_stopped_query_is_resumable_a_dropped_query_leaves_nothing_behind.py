@@ -24,13 +24,12 @@ from gsdm_grid import (
 )
 
 RUN = settings(
-    deadline=None,
     max_examples=8,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 COUNT = 40
 
 FLOWS = {

@@ -22,7 +22,7 @@ def spaces():
 
 
 @pytest.mark.parametrize("name", WORKS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_every_plan_in_the_space_equals_the_central_plan(
     name, data, spaces, radio_block, cut, run_in_threads, assert_equal_streams

@@ -14,7 +14,6 @@ from gsdm_grid.functions import OMIT, per_tuple
 from gsdm_grid.model import TypeRegistry
 
 RUN = settings(
-    deadline=None,
     max_examples=60,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],

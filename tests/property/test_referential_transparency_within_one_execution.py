@@ -19,7 +19,7 @@ SIGNAL = create_stream_type(
     {"value": "float64", "x": "vector of float32", "pair": "vector[2] of int16", "name": "string"},
     registry=TypeRegistry(),
 )
-SETTINGS = settings(deadline=None, max_examples=80)
+SETTINGS = settings(max_examples=80)
 
 
 def signal(steps, ragged):

@@ -11,7 +11,7 @@ from gsdm_grid.engine.execute import Execute
 from gsdm_grid.functions import functions
 from gsdm_grid.operators import OSJoin, SlidingOverlap, SMerge, TimeOverlap
 
-RUN = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+RUN = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 sizes = st.lists(st.integers(1, 20), min_size=1, max_size=4)
 timestamps = st.lists(st.sampled_from([0, 0, 1, 7]), max_size=50).map(lambda d: np.cumsum([0, *d])[: len(d)])
 

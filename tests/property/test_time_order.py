@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gsdm_grid import PCC, central, pipe
 from gsdm_grid.operators import SMerge
 
-RUN = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+RUN = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 TIMEOUT_S = 1.0
 streams = st.lists(st.lists(st.integers(0, 30), max_size=25), min_size=1, max_size=4)
 waits = st.lists(st.sampled_from([0.0, 0.0, 0.4, 1.5]), min_size=1, max_size=10)

@@ -53,7 +53,7 @@ def test_the_library_declares_window_split():
 
 
 @pytest.mark.parametrize("name", LIBRARY)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_window_split_preserves_the_function(name, data):
     function = functions.get(name)

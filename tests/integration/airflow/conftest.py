@@ -260,7 +260,7 @@ class Browser:
     def close(self):
         self._socket.close()
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(60)
 
 
 @pytest.fixture(scope="session")

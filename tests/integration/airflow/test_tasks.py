@@ -152,7 +152,7 @@ def test_killing_a_task_cancels_its_trial(requested, context, slow_function, cli
         lambda: [one.status for one in client.trials(optimization=optimization)], lambda found: found == ["running"]
     )
     trial.on_kill()
-    worker.join(30)
+    worker.join(60)
     assert "no trial" in str(ended[0])
     assert list(client.trials(optimization=optimization)) == []
     eventually(lambda: sites_of_trials(client), lambda found: found == [])

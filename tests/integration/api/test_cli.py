@@ -18,7 +18,7 @@ from gsdm_grid.client import ApiProblem, AsyncClient, Client
 
 ROOT = Path(__file__).resolve().parents[3]
 FFT3 = str(ROOT / "examples" / "fft3.yaml")
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 UPLOADED = """
 from gsdm_grid import Radio, current_window, sqf
 

@@ -87,7 +87,7 @@ def test_a_live_source_is_recorded_before_it_is_tried(grid):
         sending.start()
         spec = {"name": "live", "inputs": [live], "function": "fft3"}
         done = grid.optimize(spec, count=64, search=QUICK, wait=True, timeout_s=60)
-        sending.join(30)
+        sending.join(60)
         query.drop()
     assert done.status == "published"
     assert all(row["windows"] >= 8 for row in done.choice["table"])

@@ -25,7 +25,7 @@ from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
 from gsdm_grid.testing import eventually
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 Kept = create_stream_type(
     "KeptResult", {"n": "int64", "v": "vector of complex64", "name": "string"}, registry=TypeRegistry()
 )

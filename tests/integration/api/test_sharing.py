@@ -12,7 +12,7 @@ from gsdm_grid import Grid, Radio, register_input_stream, register_result_stream
 from gsdm_grid.channels import EndOfStream, StreamInterface, register_stream_interface
 from gsdm_grid.testing import eventually
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 opens: Counter[str] = Counter()
 given: Counter[str] = Counter()
 

@@ -67,13 +67,13 @@ def test_a_family_whose_stdin_closes_ends_with_what_its_components_left(family, 
     process = family(how)
     left = orphan(tmp_path)
     process.stdin.close()
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     assert not psutil.pid_exists(left)
 
 
 def test_a_component_that_ends_by_itself_ends_the_family_and_is_named(family, tmp_path):
     process = family("ends")
     said = [json.loads(line) for line in process.stdout]
-    assert process.wait(30) == 1
+    assert process.wait(60) == 1
     assert {"step": "ended", "component": "component"} in said
     assert not psutil.pid_exists(orphan(tmp_path))

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from api import requirements
@@ -72,7 +72,6 @@ def kind_of_answer(read, content):
         return problem.kind
 
 
-@settings(deadline=None)
 @given(st.binary() | st.text().map(str.encode))
 def test_whatever_comes_the_answer_is_requirements_or_a_problem(content):
     for read in (requirements.in_file, requirements.in_module):

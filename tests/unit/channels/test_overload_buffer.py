@@ -25,7 +25,7 @@ def accounted(statistics):
 
 
 @pytest.mark.parametrize("policy", ["drop_oldest", "sample"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     steps=st.lists(st.tuples(st.booleans(), st.integers(0, 12)), max_size=40),
     max_windows=st.integers(1, 20),
@@ -100,13 +100,13 @@ def test_blocking_makes_the_producer_wait_and_loses_nothing():
         while True:
             block = buffer.take(7)
             if block is None:
-                assert woken.wait(10)
+                assert woken.wait(60)
                 woken.clear()
             else:
                 delivered += block.ts.tolist()
     except EndOfStream:
         pass
-    producer.join(10)
+    producer.join(60)
     assert delivered == list(range(1000))
     assert buffer.statistics()["delivered"] == 1000
 
@@ -119,7 +119,7 @@ def test_closing_lets_a_waiting_producer_go_and_keeps_what_waits():
     eventually(lambda: buffer.statistics()["received"] == 10)
     buffer.close()
     buffer.close()
-    producer.join(10)
+    producer.join(60)
     assert results == [True, False]
     buffer.open(lambda: None)
     assert buffer.take(100).ts.tolist() == list(range(5))

@@ -60,7 +60,7 @@ def opened(source, clock=None):
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(sizes=st.lists(st.integers(0, 5), max_size=6), limit=st.integers(1, 9))
 def test_the_player_replays_what_the_recorder_took(tmp_path_factory, suffix, sizes, limit):
     path = tmp_path_factory.mktemp("recording") / f"r{suffix}"
@@ -78,7 +78,7 @@ mixed_windows = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(groups=st.lists(mixed_windows, max_size=4))
 def test_text_and_vectors_of_different_lengths_are_replayed(tmp_path_factory, groups):
     path = tmp_path_factory.mktemp("recording") / "r.npz"
@@ -349,7 +349,7 @@ def radio3(count, ts):
     return Radio3.block(ts=ts, x=values[0], y=values[1] * 1j, z=values[2])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     steps=st.lists(st.sampled_from([8_000_000, 8_000_000, 8_000_000, 9_000_001, 1]), min_size=1, max_size=12),
     start=st.integers(0, 2_000_000_000_000_000_000),

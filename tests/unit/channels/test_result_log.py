@@ -16,7 +16,7 @@ from gsdm_grid.errors import ChannelError, QueryError, SchemaError
 from gsdm_grid.functions import current_window, sqf
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 Mixed = create_stream_type(
     "LoggedMixed", {"n": "int64", "v": "vector of complex64", "name": "string"}, registry=TypeRegistry()
 )
@@ -232,7 +232,7 @@ def test_an_opened_log_knows_how_many_windows_have_the_last_ordinal(tmp_path):
     again.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_resuming_anywhere_before_the_end_doubles_and_loses_nothing(tmp_path_factory, data):
     steps = data.draw(st.lists(st.integers(0, 2), min_size=1, max_size=40))

@@ -52,7 +52,7 @@ def opening():
     assert threading.active_count() == before
 
 
-def until(source, count, deadline_s=10.0):
+def until(source, count, deadline_s=60.0):
     finish = time.monotonic() + deadline_s
     while len(source.windows) < count:
         source.woken.clear()
@@ -71,7 +71,7 @@ def until_end(source):
     return source.windows
 
 
-def until_ready(sink, deadline_s=10.0):
+def until_ready(sink, deadline_s=60.0):
     finish = time.monotonic() + deadline_s
     while not sink.ready():
         assert sink.woken.wait(max(0.0, finish - time.monotonic())), "the sink did not become ready"
@@ -164,7 +164,7 @@ def test_a_slow_client_makes_the_sink_unready_until_it_reads(opening):
         got = []
         while len(got) < sent:
             got += list(reader.feed(client.recv(1 << 20)))
-        assert sink.woken.wait(10)
+        assert sink.woken.wait(60)
         assert sink.ready()
     assert [header.first for header, _ in got] == list(range(sent))
 
@@ -364,7 +364,7 @@ def test_a_wrong_or_unknown_address_is_explained(opening):
 # Frames
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(counts=st.lists(st.integers(1, 3), max_size=5), size=st.integers(1, 300))
 def test_frames_are_found_however_the_bytes_are_cut(counts, size):
     data = b"".join(frame(radio(count, size=2), first) for first, count in enumerate(counts))
@@ -374,7 +374,7 @@ def test_frames_are_found_however_the_bytes_are_cut(counts, size):
     assert reader.waiting_bytes == 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(chunks=st.lists(st.binary(max_size=120), max_size=6), cut=st.integers(0, 200), valid=st.booleans())
 def test_random_and_truncated_frames_are_refused_or_waited_for(chunks, cut, valid):
     reader = FrameReader(max_bytes=1000)
@@ -388,7 +388,7 @@ def test_random_and_truncated_frames_are_refused_or_waited_for(chunks, cut, vali
     assert reader.waiting_bytes <= sum(map(len, data))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_a_damaged_frame_never_harms_the_receiver(data):
     from gsdm_grid.channels.tcp import _Receiver

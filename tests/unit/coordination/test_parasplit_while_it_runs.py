@@ -34,7 +34,7 @@ def test_growing_and_shrinking_keeps_every_tuple_in_order(threads_grid):
 
     def wait_for(count):
         with came:
-            assert came.wait_for(lambda: len(ordinals) >= count, 30), len(ordinals)
+            assert came.wait_for(lambda: len(ordinals) >= count, 60), len(ordinals)
 
     try:
         query.run()
@@ -47,7 +47,7 @@ def test_growing_and_shrinking_keeps_every_tuple_in_order(threads_grid):
             assert len(scaled_sites(query.plan)) == p
             wait_for(before + 10 * N)
         query.stop(30)
-        reader.join(10)
+        reader.join(60)
         assert ordinals == list(range(len(ordinals)))
     finally:
         query.drop()

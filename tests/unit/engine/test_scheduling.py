@@ -32,7 +32,7 @@ def beats(count):
 def run(grid, function, schedule):
     query = grid.cq(central(function), [register_input_stream(Beat, beats(20))], schedule=schedule).run()
     assert [int(w.value) for w in query.results()] == list(range(20))
-    query.wait(30)
+    query.wait(60)
     told = query.refresh()["compute.0"]
     query.drop()
     return told

@@ -19,7 +19,7 @@ from gsdm_grid.functions import per_tuple
 from gsdm_grid.model import TypeRegistry
 from gsdm_grid.testing import eventually
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 PLANS = {
     "fsplit": lambda w, rfn, bfn=None: fsplit(w, rfn, bfn),
     "exptree": lambda w, rfn, bfn=None: exptree(w, rfn, bfn),

@@ -1,7 +1,7 @@
 """Shapes of splitstream trees, and how many window splitters parasplit needs."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid.errors import QueryError
@@ -32,7 +32,6 @@ def test_a_maxtree_is_binary_where_everything_is_broadcast_and_shallow_where_lit
     assert maxtree_fanouts(256, b=0.1, a=1.0) == (2, 11, 12)  # 2 + ⌊9 · 2 · (1 - 1/λ)⌋ with λ = 2, then 22
 
 
-@settings(deadline=None)
 @given(WIDTHS, st.floats(0, 1), st.floats(0, 10))
 def test_every_tree_has_enough_outputs_and_no_level_too_many(w, b, a):
     for fanouts in (exptree_fanouts(w), maxtree_fanouts(w, b, a)):
@@ -42,7 +41,6 @@ def test_every_tree_has_enough_outputs_and_no_level_too_many(w, b, a):
         assert all(fanout >= 2 for fanout in fanouts) or w == 1
 
 
-@settings(deadline=None)
 @given(WIDTHS, st.floats(0, 1))
 def test_a_tree_that_is_cut_has_exactly_the_outputs_that_are_wanted(w, b):
     for fanouts in (exptree_fanouts(w), maxtree_fanouts(w, b)):
@@ -64,7 +62,6 @@ def test_equation_6_gives_the_printed_number_of_window_splitters():
     assert window_splitters(512, 1000, 123.7) == 50
 
 
-@settings(deadline=None)
 @given(WIDTHS, st.floats(0.01, 1e4), st.floats(0.01, 1e4), st.floats(0, 0.5), st.floats(0, 0.5))
 def test_a_known_omitted_share_never_asks_for_more_splitters(q, phi_d, phi_ps, b, o):
     assert 1 <= window_splitters(q, phi_d, phi_ps, b, o) <= window_splitters(q, phi_d, phi_ps, b)

@@ -183,7 +183,7 @@ def divides_by_a_constant_zero(text):
     return "// (0)" in text or "% (0)" in text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=st.recursive(leaves, _grown, max_leaves=8), kinds=st.lists(st.integers(-128, 127), min_size=1, max_size=6))
 def test_any_arithmetic_gives_what_python_gives_tuple_by_tuple(text, kinds):
     block = events(

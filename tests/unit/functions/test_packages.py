@@ -181,7 +181,7 @@ def test_functions_are_pickled_with_the_version_that_they_were_made_with(two):
         known.remove(digest)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z]{1,5}(/[a-z]{1,5}){0,2}\.(py|so|txt)", fullmatch=True), st.binary(), min_size=1

@@ -19,7 +19,7 @@ def cores_of_nodes(reading, readings, thread_cores):
         yield readings(3)
 
     with Grid("threads", Settings(thread_cores=thread_cores)) as grid:
-        grid.cq("identity", [register_input_stream(reading, None, "memory", items=look())]).run().wait(30)
+        grid.cq("identity", [register_input_stream(reading, None, "memory", items=look())]).run().wait(60)
     return found[0]
 
 

@@ -8,7 +8,7 @@ from gsdm_grid.errors import ChannelError
 from gsdm_grid.model import PhysicalWindow, Ragged, TypeRegistry, create_stream_type
 from gsdm_grid.model.wire import describe, rebuild
 
-FUZZ = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+FUZZ = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 MIXED = create_stream_type(
     "Mixed",
     {

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid import create_stream_type, seconds
@@ -81,7 +81,6 @@ def test_what_waits_at_the_end_is_counted():
     assert join.statistics()["incomplete"] == 1
 
 
-@settings(deadline=None)
 @given(data=st.data(), ports=st.integers(1, 4), count=st.integers(1, 30))
 def test_a_join_gives_each_common_key_once_however_its_inputs_are_cut(data, ports, count):
     orders = [data.draw(st.permutations(range(count))) for _ in range(ports)]

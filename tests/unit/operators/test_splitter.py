@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid import PhysicalWindow, create_stream_type
@@ -52,7 +52,6 @@ def mixed(count):
     )
 
 
-@settings(deadline=None)
 @given(data=st.data(), count=st.integers(0, 80), ways=st.sampled_from([1, 2, 3, 64, 254, 255, 256, 257, 300]))
 def test_the_kernel_does_what_a_loop_over_tuples_does(data, count, ways):
     outputs = np.array(data.draw(st.lists(st.integers(-1, ways - 1), min_size=count, max_size=count)), np.int64)
@@ -91,7 +90,6 @@ def test_a_range_is_gathered_without_being_made():
     assert gather_range(7, 3, np.array([0, 5, 2], np.uint32)).tolist() == [7, 22, 13]
 
 
-@settings(deadline=None)
 @given(data=st.data(), count=st.integers(1, 30), ways=st.integers(1, 5), stride=st.sampled_from([1, 3, None]))
 def test_every_kind_of_column_and_the_ordinals_go_along(data, count, ways, stride):
     block = mixed(count)

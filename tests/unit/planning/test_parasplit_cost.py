@@ -1,7 +1,7 @@
 """Parasplit's cost model: equations of the paper and what follows from them."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid.planning.parasplit_cost import (
@@ -27,7 +27,6 @@ MEASURED = Coefficients(
 SHARES = st.builds(StreamShares, b=st.floats(0, 0.5), o=st.floats(0, 0.5), n=st.floats(1, 1e6))
 
 
-@settings(deadline=None)
 @given(SHARES, st.integers(1, 512), st.floats(0, 5), st.floats(0, 5), st.floats(0, 5))
 def test_router_splitter_and_query_processor_are_special_cases_of_a_stream_process(shares, q, cr, cs, ce):
     moved = process_cost(ProcessCosts(cs=cs, ce=ce), shares, q=q)
@@ -67,7 +66,6 @@ def test_a_measured_lower_bound_of_the_omitted_share_saves_splitters():
     assert heuristic_p(in_mbit, StreamShares(b=0.01, o=0.4), 16, 1000) == 7
 
 
-@settings(deadline=None)
 @given(SHARES, st.integers(1, 512), st.floats(1e3, 1e8))
 def test_as_many_splitters_as_the_full_model_asks_for_reach_the_desired_rate(shares, q, desired):
     p = cost_model_p(MEASURED, shares, q, desired)
@@ -75,7 +73,6 @@ def test_as_many_splitters_as_the_full_model_asks_for_reach_the_desired_rate(sha
     assert p == 1 or (p - 1) / splitter_cost(MEASURED, shares, q) < desired * (1 + 1e-9)
 
 
-@settings(deadline=None)
 @given(SHARES, st.integers(1, 32), st.integers(1, 512))
 def test_the_rate_is_that_of_the_slowest_kind_of_process(shares, p, q):
     prediction = parasplit_prediction(MEASURED, shares, p, q)

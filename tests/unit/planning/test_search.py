@@ -170,7 +170,7 @@ costs = st.floats(0.001, 1.0)
 shares = st.tuples(costs, st.floats(0.0, 0.1))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(compute=st.floats(0.01, 20.0), partition=shares, combine=shares)
 def test_the_choice_is_nearly_as_good_as_exhaustive_search_at_less_than_half_of_its_windows(
     paper_grid, compute, partition, combine
@@ -186,7 +186,7 @@ def test_the_choice_is_nearly_as_good_as_exhaustive_search_at_less_than_half_of_
     assert tried | set(found.skipped) >= {plan.key for plan in chosen.space.plans()}
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(compute=st.floats(0.01, 20.0), combine=shares, after=st.integers(0, 6))
 def test_an_interrupted_search_is_rebuilt_from_what_it_was_told(paper_grid, compute, combine, after):
     first, told = search_of(), {}

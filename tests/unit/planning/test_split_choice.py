@@ -1,7 +1,7 @@
 """Which plan of a splitstream is taken, and the reason that is given."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid.planning.split_choice import PLANS, choose_split
@@ -59,7 +59,6 @@ def test_the_channel_limits_every_plan():
     assert choice.chosen.bottleneck == "channel"
 
 
-@settings(deadline=None)
 @given(st.integers(1, 300), st.floats(0, 0.6), st.floats(0, 0.4), st.floats(1, 1e6), st.none() | st.floats(1, 1e9))
 def test_what_is_chosen_is_never_slower_than_it_must_be(w, b, o, n, desired):
     choice = choose_split(HERE, StreamShares(b, o, n), w, has_bfn=b > 0, desired_rate=desired)

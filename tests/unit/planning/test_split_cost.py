@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gsdm_grid.errors import QueryError
@@ -45,7 +45,6 @@ def test_the_table_of_linear_road_gives_the_rates_of_the_outputs():
     assert output_rate(StreamShares(b=0.005), 64) == pytest.approx(0.005 + 0.995 / 64)
 
 
-@settings(deadline=None)
 @given(SHARES, st.integers(1, 512))
 def test_what_is_routed_and_broadcast_on_a_level_is_everything(shares, cumulative):
     routed, broadcast = level_shares(shares, cumulative)
@@ -54,7 +53,6 @@ def test_what_is_routed_and_broadcast_on_a_level_is_everything(shares, cumulativ
     assert arriving * broadcast == pytest.approx(shares.b)  # every node gets all that is broadcast
 
 
-@settings(deadline=None)
 @given(COEFFICIENTS, SHARES, st.integers(2, 512))
 def test_no_level_of_a_maxtree_costs_more_than_its_root(given, shares, w):
     fanouts = maxtree_fanouts(w, shares.b, given.a)
@@ -62,7 +60,6 @@ def test_no_level_of_a_maxtree_costs_more_than_its_root(given, shares, w):
     assert all(site.cost_s <= sites[0].cost_s * (1 + 1e-9) for site in sites)
 
 
-@settings(deadline=None)
 @given(COEFFICIENTS, st.floats(0.001, 1), st.integers(4, 512))
 def test_one_output_more_on_a_level_of_a_maxtree_would_make_it_the_bottleneck(given, b, w):
     shares = StreamShares(b=b)
@@ -75,7 +72,6 @@ def test_one_output_more_on_a_level_of_a_maxtree_would_make_it_the_bottleneck(gi
         assert level_cost(given, shares, cumulative[level - 1], fanouts[level - 1] + 1) > root * (1 - 1e-9)
 
 
-@settings(deadline=None)
 @given(COEFFICIENTS, SHARES, st.integers(1, 512))
 def test_a_tree_of_one_level_is_fsplit(given, shares, w):
     tree, single = tree_prediction("tree", given, shares, (w,)), fsplit_prediction(given, shares, w)
@@ -83,7 +79,6 @@ def test_a_tree_of_one_level_is_fsplit(given, shares, w):
     assert level_cost(given, shares, 1, w) == pytest.approx(fsplit_cost(given, shares, w))
 
 
-@settings(deadline=None)
 @given(COEFFICIENTS, SHARES, st.integers(2, 512))
 def test_no_tree_is_faster_than_maxtree_or_cheaper_than_fsplit(given, shares, w):
     single = fsplit_prediction(given, shares, w)

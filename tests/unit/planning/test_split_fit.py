@@ -1,7 +1,7 @@
 """Coefficients of the cost models are found again from what sites spent."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid.errors import QueryError
@@ -38,7 +38,6 @@ def test_the_coefficients_that_made_the_costs_are_found_again():
     assert median_error(found, observed) < 1e-3
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.9, 1.1), min_size=len(SETTINGS), max_size=len(SETTINGS)))
 def test_noise_of_a_tenth_leaves_an_error_of_about_a_tenth(noise):
     observed = [splitter(KNOWN, *setting) for setting in SETTINGS]

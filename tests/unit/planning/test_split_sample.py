@@ -1,14 +1,13 @@
 """Shares of a stream from a sample, with bounds on the side that does not starve anybody."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid.errors import QueryError
 from gsdm_grid.planning.split_sample import SplitSample, bounds, joined
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10_000).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total))))
 def test_the_bounds_enclose_the_share_that_was_seen(seen):
     count, total = seen
@@ -31,7 +30,6 @@ def test_shares_are_taken_on_the_safe_side():
     assert (everything.b, everything.o) == (1.0, 0.0)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 1000).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(0, n))))
 def test_shares_of_any_sample_fit_together(counts):
     total, omitted, broadcast = counts

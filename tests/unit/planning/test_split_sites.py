@@ -17,7 +17,7 @@ def reported(grid, flow, blocks=4):
     source = register_input_stream(SplitTuple, tuple_pool(N, W, B, OMITTED)[:blocks])
     query = grid.cq(flow, [source], [register_result_stream(None, "null") for _ in range(flow.width)])
     try:
-        query.run().wait(20)
+        query.run().wait(60)
         return query.plan, query.refresh()
     finally:
         query.drop()

@@ -332,7 +332,7 @@ def test_closing_ends_everything_and_whoever_waits(cluster_of):
 
     with pytest.raises(ResourceError, match="is being closed"):
         claim.wait(10, waiting)
-    closer.join(10)
+    closer.join(60)
     assert all(one.killed for one in daemons.started)
     with pytest.raises(ResourceError, match="closed"):
         cluster.claim("q", 1)
