@@ -3,6 +3,7 @@
 import os
 import signal
 import zipfile
+from functools import partial
 
 import numpy as np
 import pytest
@@ -75,16 +76,11 @@ def make_grid(pools):
         grid.close()
 
 
-@pytest.fixture
-def wheels(tmp_path, monkeypatch):
-    """Make wheels of one module each; pip, also of programs that a test starts, then gets packages only from there."""
-    folder = tmp_path / "wheels"
-    folder.mkdir()
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
+@pytest.fixture(scope="session")
+def make_wheel():
+    """Make a wheel of one module in a folder."""
 
-    def make(name, version, source, requires=(), data=b""):
+    def make(folder, name, version, source, requires=(), data=b""):
         about = f"{name}-{version}.dist-info"
         needed = "".join(f"Requires-Dist: {one}\n" for one in requires)
         with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
@@ -97,6 +93,17 @@ def wheels(tmp_path, monkeypatch):
             wheel.writestr(f"{about}/RECORD", "".join(f"{one},,\n" for one in named))
 
     return make
+
+
+@pytest.fixture
+def wheels(tmp_path, monkeypatch, make_wheel):
+    """Make wheels of one module each; pip, also of programs that a test starts, then gets packages only from there."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
+    return partial(make_wheel, folder)
 
 
 @pytest.fixture(scope="session")

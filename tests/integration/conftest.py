@@ -30,6 +30,7 @@ class Service:
         self.process = None
         self.trusted = True
         self.inside = ()  # a command that runs another elsewhere, such as in a network namespace
+        self.environment = {}  # variables of its own
 
     def start(self):
         """Start it and wait until it takes work."""
@@ -37,7 +38,8 @@ class Service:
         self.home.mkdir(parents=True, exist_ok=True)
         with (self.home / "log").open("ab") as log:
             command = [*self.inside, sys.executable, "-m", "gsdm_grid.cli", "serve", "--home", str(self.home)]
-            self.process = subprocess.Popen([*command, *self.options], stdout=log, stderr=log)
+            environment = {**os.environ, **self.environment}
+            self.process = subprocess.Popen([*command, *self.options], stdout=log, stderr=log, env=environment)
         deadline_s = time.monotonic() + START_S
         while not self._ready():
             assert self.process.poll() is None, (self.home / "log").read_text()[-3000:]
@@ -85,6 +87,24 @@ def service(tmp_path_factory):
     """One coordinator over threads, shared by the tests."""
     made = Service(tmp_path_factory.mktemp("coordinator"), "--placement", "threads").start()
     yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def grid_service(tmp_path_factory):
+    """One coordinator over Ray and Spark, shared by the tests: starting both takes long.
+
+    It gets packages only from its folder ``wheels``, and its machine has none in the beginning.
+    """
+    made = Service(tmp_path_factory.mktemp("grid-coordinator"), "--placement", "grid")
+    made.wheels, made.cache = made.home / "wheels", made.home / "cache"
+    made.wheels.mkdir()
+    made.environment = {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(made.wheels),
+        "XDG_CACHE_HOME": str(made.cache),
+    }
+    yield made.start()
     made.stop()
 
 

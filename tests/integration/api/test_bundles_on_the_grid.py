@@ -25,11 +25,10 @@ def level(s):
 
 
 @pytest.mark.slow
-def test_a_running_query_keeps_the_version_it_was_compiled_with(own_service):
-    service = own_service("--placement", "grid").start()
+def test_a_running_query_keeps_the_version_it_was_compiled_with(grid_service):
     source = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "rate": 200}}
     spec = {"inputs": [source], "flow": {"template": "PCC", "args": [2, "RRpart", "mylib.level", {}, "S-Merge"]}}
-    with Client(service.url, service.token) as client:
+    with Client(grid_service.url, grid_service.token) as client:
 
         def latest(name):
             block = next(iter(client.result_blocks(name, start="latest")))
@@ -46,6 +45,8 @@ def test_a_running_query_keeps_the_version_it_was_compiled_with(own_service):
         assert latest("first") == {1.0}
         sites = {site["host"] for site in client.sites()}
         assert {"ray", "spark"} <= sites
+        for name in ("first", "second"):
+            client.drop(name)
 
 
 WITH_PACKAGES = """
@@ -67,23 +68,21 @@ def level(s):
 
 
 @pytest.mark.slow
-def test_packages_that_a_bundle_requires_reach_all_hosts_by_version(own_service, wheels, tmp_path, monkeypatch):
+def test_packages_that_a_bundle_requires_reach_all_hosts_by_version(grid_service, make_wheel):
     for factor in (1, 2):
         requires = [f"gsdm_test_offset=={factor}"]
-        wheels("gsdm_test_factor", str(factor), f"FACTOR = {factor}\n", requires)
-        wheels("gsdm_test_offset", str(factor), f"OFFSET = {factor * 10}\n")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "machine"))  # of the working nodes: it has nothing yet
-    service = own_service("--placement", "grid").start()
+        make_wheel(grid_service.wheels, "gsdm_test_factor", str(factor), f"FACTOR = {factor}\n", requires)
+        make_wheel(grid_service.wheels, "gsdm_test_offset", str(factor), f"OFFSET = {factor * 10}\n")
     source = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "rate": 200}}
-    spec = {"inputs": [source], "flow": {"template": "PCC", "args": [2, "RRpart", "mylib.level", {}, "S-Merge"]}}
-    with Client(service.url, service.token) as client:
+    spec = {"inputs": [source], "flow": {"template": "PCC", "args": [2, "RRpart", "packed.level", {}, "S-Merge"]}}
+    with Client(grid_service.url, grid_service.token) as client:
 
         def latest(name):
             block = next(iter(client.result_blocks(name, start="latest")))
             return set(np.unique(block.x.real).tolist())
 
         for version, expected in ((1, {11.0}), (2, {22.0})):
-            made = client.upload_bundle("mylib", WITH_PACKAGES.format(version=version).encode())
+            made = client.upload_bundle("packed", WITH_PACKAGES.format(version=version).encode())
             assert made.packages == (f"gsdm-test-factor=={version}", f"gsdm-test-offset=={version}")
             for placement in ("grid", "ray"):
                 name = f"{placement}{version}"
@@ -92,8 +91,8 @@ def test_packages_that_a_bundle_requires_reach_all_hosts_by_version(own_service,
                 assert latest(name) == expected
         assert [latest(name) for name in ("grid1", "ray1")] == [{11.0}, {11.0}]
         assert {"ray", "spark"} <= {site["host"] for site in client.sites()}
-        kept = {path.name for path in (tmp_path / "machine" / "gsdm" / "packages").glob("*[!k]")}
-        assert kept == {path.stem for path in (service.home / "packages").glob("*.zip")}
+        kept = {path.name for path in (grid_service.cache / "gsdm" / "packages").glob("*[!k]")}
+        assert kept == {path.stem for path in (grid_service.home / "packages").glob("*.zip")}
 
         client.scale("grid1", 3, timeout_s=120)  # new working nodes, compiled anew
         assert latest("grid1") == {11.0}
@@ -103,3 +102,5 @@ def test_packages_that_a_bundle_requires_reach_all_hosts_by_version(own_service,
         assert latest("after") == {22.0}
         with pytest.raises(ApiProblem, match="threads of the coordinator cannot have"):
             client.submit({"name": "threads", "placement": "threads", **spec})
+        for name in ("after", "grid2", "ray1", "ray2"):
+            client.drop(name)

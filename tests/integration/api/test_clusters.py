@@ -45,16 +45,30 @@ def cluster():
     made.shutdown()
 
 
-@pytest.fixture
-def clustered(own_service, cluster):
+@pytest.fixture(scope="module")
+def coordinator(make_service, cluster, tmp_path_factory):
     """A coordinator over the cluster."""
     options = ("--placement", "ray", "--ray-address", cluster.address, "--spare-hosts", "0")
-    return own_service(*options).start()
+    made = make_service(tmp_path_factory.mktemp("clustered"), *options).start()
+    with made.client() as client:
+        eventually(lambda: client.get("/v1/resources").json()["ray"]["started"])
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def clustered(coordinator, done):
+    """The coordinator; after a test its queries are removed, and nothing of the cluster is held any more."""
+    yield coordinator
+    with coordinator.client() as client:
+        for query in client.get("/v1/queries").json()["items"]:
+            done(client, client.delete(f"/v1/queries/{query['name']}"))
+        eventually(lambda: free_cpus(client), lambda free: free == 8.0)
+        assert leases(client) == []
 
 
 def test_a_request_for_a_thousand_cpus_says_at_once_what_there_is(clustered):
     with clustered.client() as client:
-        eventually(lambda: client.get("/v1/resources").json()["ray"]["started"], bool)
         many = {"template": "PCC", "args": [1000, "RRpart", "fft3", {}, "S-Merge"]}
         client.post("/v1/queries", json=specification(flow=many)).raise_for_status()
         at_s = time.monotonic()
@@ -93,10 +107,6 @@ def test_of_two_queries_that_want_the_last_hosts_one_waits_with_its_reason_and_r
         done(client, client.post("/v1/queries/first/run", json={"count": 100}))
         eventually(lambda: client.get("/v1/queries/first").json()["state"], lambda state: state == "installed")
         assert timestamps(client, "first") == [number * PERIOD_NS for number in range(before + 100)]
-        for name in ("first", "second"):
-            done(client, client.delete(f"/v1/queries/{name}"))
-        eventually(lambda: free_cpus(client), lambda free: free == 8.0)
-        assert leases(client) == []
 
 
 def test_a_waiting_query_gives_up_at_its_deadline_or_when_it_is_removed(clustered, done):
@@ -117,7 +127,6 @@ def test_a_waiting_query_gives_up_at_its_deadline_or_when_it_is_removed(clustere
 
 def test_sites_are_placed_near_what_they_ask_for(clustered, done):
     with clustered.client() as client:
-        eventually(lambda: client.get("/v1/resources").json()["ray"]["started"], bool, 60)
         nodes = client.get("/v1/resources").json()["ray"]["nodes"]
         near = next(node["id"] for node in nodes if node["labels"].get("near") == "antenna-3")
         wanted = {"sites": {"partition": {"near": "antenna-3"}, "compute": {"cpus": 0.5}}}

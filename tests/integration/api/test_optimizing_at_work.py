@@ -113,11 +113,10 @@ def test_a_search_goes_on_after_the_coordinator_was_killed(own_service):
 
 @pytest.mark.slow
 @pytest.mark.timeout(460)
-def test_plans_are_tried_on_ray_and_spark(own_service):
-    service = own_service("--placement", "grid").start()
+def test_plans_are_tried_on_ray_and_spark(grid_service):
     spec = {"name": "placed", "inputs": [RADIO], "function": "fft3"}
     search = {**QUICK, "strategies": ["window_distribute"], "short": 1.0}
-    with Client(service.url, service.token) as client:
+    with Client(grid_service.url, grid_service.token) as client:
         done = client.optimize(spec, count=200, search=search, wait=True, timeout_s=400)
         hosts = {site["host"] for row in done.choice["table"] for site in row["sites"]}
         assert hosts == {"ray", "spark"}
