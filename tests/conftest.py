@@ -4,8 +4,10 @@ import os
 import signal
 import zipfile
 from functools import partial
+from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -37,9 +39,28 @@ settings.load_profile("gsdm")
 Reading = create_stream_type("Reading", {"id": "int64", "value": "float64"}, registry=TypeRegistry())
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Tests with an Airflow come last: once started it takes part of a core until the end."""
-    items.sort(key=lambda item: "airflow" in item.path.parts)
+    """Tests of one file are run by one process, and so are all that share what takes long to start; long ones first."""
+    by_file = {}
+    for item in items:
+        by_file.setdefault(item.path, []).append(item)
+    groups = {path: _group(path, members) for path, members in by_file.items()}
+    slow = {groups[item.path] for item in items if item.get_closest_marker("slow")}
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(groups[item.path]))
+    items.sort(key=lambda item: (groups[item.path] not in SHARED, groups[item.path] not in slow))
+
+
+SHARED = ("airflow", "pools", "grid_service")
+"""What takes long to start: an Airflow, Ray and Spark of the tests, a coordinator over both."""
+
+
+def _group(path, members):
+    used = {name for item in members for name in item.fixturenames}
+    if path.parent.name == "airflow" and "unit" not in path.parts:
+        return "airflow"
+    return next((name for name in SHARED if name in used), path.stem)
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +95,21 @@ def make_grid(pools):
     yield make
     for grid in grids.values():
         grid.close()
+
+
+@pytest.fixture(scope="session")
+def shared_memory():
+    """Names of the shared memory of this process, those below it, and those that have gone: others run tests too."""
+    here = psutil.Process()
+
+    def of_others():
+        return set(psutil.pids()) - {here.pid, *(one.pid for one in here.children(recursive=True))}
+
+    def names():
+        found = {path.name: int(path.name.split("-")[1]) for path in Path("/dev/shm").glob("gsdm-*")}
+        return {name for name, pid in found.items() if pid not in of_others()} if found else set()
+
+    return names
 
 
 @pytest.fixture(scope="session")

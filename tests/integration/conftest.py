@@ -149,10 +149,10 @@ def free_port():
         return probe.getsockname()[1]
 
 
-@pytest.fixture
-def start_ray(tmp_path):
+@pytest.fixture(scope="module")
+def start_ray(tmp_path_factory):
     """Start a node of a Ray cluster with these options, ``inside`` of another command; ended with all that is below."""
-    started = []
+    folder, started = tmp_path_factory.mktemp("ray"), []
 
     def start(*options, inside=(), environment=None):
         command = [
@@ -163,8 +163,8 @@ def start_ray(tmp_path):
             "--disable-usage-stats",
             *options,
         ]
-        with (tmp_path / f"ray{len(started)}.log").open("wb") as log:
-            started.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
+        with (folder / f"ray{len(started)}.log").open("wb") as log:
+            started.append(subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **(environment or {})}))
 
     yield start
     below = [one for process in started for one in psutil.Process(process.pid).children(recursive=True)]

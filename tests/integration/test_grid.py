@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -72,24 +71,21 @@ def test_compute_sites_are_tasks_of_a_spark_job_and_the_others_are_ray_actors_na
     eventually(lambda: not actors())
 
 
-def test_a_dropped_query_leaves_no_thread_no_socket_and_no_shared_memory(grid, radio_block):
+def test_a_dropped_query_leaves_no_thread_no_socket_and_no_shared_memory(grid, radio_block, shared_memory):
     def sockets():
         return {c.laddr.port for c in psutil.Process().net_connections("tcp") if c.status == psutil.CONN_LISTEN}
-
-    def shared():
-        return {path.name for path in Path("/dev/shm").glob("gsdm-*")}
 
     first = grid.cq(central("fft3"), [register_input_stream(Radio, radio_block(200))])  # starts what is started once
     list(first.run().results())
     first.drop()
-    before = sockets(), shared()
+    before = sockets(), shared_memory()
     query = grid.cq(PCC(2, "RRpart", "fft3", {}, "S-Merge"), [register_input_stream(Radio, radio_block(500, 1024))])
     assert sum(map(len, query.run().blocks())) == 500
     pids = {grid.control.registration(query.node(site)).pid for site in query.plan.sites} - {os.getpid()}
     query.drop()
     import threading
 
-    eventually(lambda: (sockets(), shared()) == before)
+    eventually(lambda: (sockets(), shared_memory()) == before)
     eventually(lambda: not any(thread.name.startswith(f"{query.id}/") for thread in threading.enumerate()))
     assert pids
 

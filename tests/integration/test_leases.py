@@ -1,8 +1,6 @@
 """What queries acquire is given back, however often."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import psutil
 import pytest
@@ -16,7 +14,7 @@ from gsdm_grid.testing import eventually
 CYCLES = 100
 
 
-def left_over():
+def left_over(shared_memory):
     """Everything that a cycle might leave behind, counted."""
     import ray
     from ray.util import placement_group_table
@@ -31,8 +29,7 @@ def left_over():
         "threads": here.num_threads(),
         "open files": here.num_fds(),
         "sockets": len(here.net_connections()),
-        "shared memory": len([name for name in os.listdir("/dev/shm") if name.startswith("gsdm")]),
-        "temporary sockets": len(list(Path("/tmp").glob("gsdm-*"))),
+        "shared memory": len(shared_memory()),
     }
 
 
@@ -45,7 +42,7 @@ def _title(process):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_hundred_cycles_of_acquire_run_release_leave_nothing_behind(make_grid, radio_block):
+def test_a_hundred_cycles_of_acquire_run_release_leave_nothing_behind(make_grid, radio_block, shared_memory):
     grid = make_grid("ray")
     blocks = [radio_block(4, 32)]
 
@@ -58,12 +55,14 @@ def test_a_hundred_cycles_of_acquire_run_release_leave_nothing_behind(make_grid,
 
     with ThreadPoolExecutor(2) as workers:
         list(workers.map(cycle, range(4)))
-    before = left_over()
+    before = left_over(shared_memory)
     with ThreadPoolExecutor(2) as workers:
         list(workers.map(cycle, range(CYCLES)))
     slack = {"threads": 4, "open files": 12, "sockets": 8}
     most = {what: count + slack.get(what, 0) for what, count in before.items()}
-    eventually(left_over, lambda found: all(count <= most[what] for what, count in found.items()))
+    eventually(
+        lambda: left_over(shared_memory), lambda found: all(count <= most[what] for what, count in found.items())
+    )
 
 
 def test_a_lease_tells_what_is_planned_requested_and_observed_and_is_gone_after_the_query(

@@ -1,9 +1,6 @@
 """Law 6: runs of some windows each, put together, equal one uninterrupted run; dropping gives everything back."""
 
-import os
 import threading
-import time
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -22,6 +19,7 @@ from gsdm_grid import (
     register_input_stream,
     register_result_stream,
 )
+from gsdm_grid.testing import eventually
 
 RUN = settings(
     max_examples=8,
@@ -103,39 +101,25 @@ def test_a_count_is_a_number_of_windows_of_the_input(threads_grid, reading, read
         query.drop()
 
 
-def held():
+def held(shared_memory):
     """What a process holds that a query might leave behind."""
     process = psutil.Process()
     return {
         "threads": sorted(thread.name for thread in threading.enumerate()),
         "sockets": len(process.net_connections("all")),
         "files": process.num_fds(),
-        "shared memory": sorted(path.name for path in Path("/dev/shm").iterdir() if _ours(path)),
+        "shared memory": sorted(shared_memory()),
     }
-
-
-def _ours(path):
-    try:
-        return path.stat().st_uid == os.getuid()
-    except FileNotFoundError:
-        return False
-
-
-def wait_until_back(before):
-    deadline_s = time.monotonic() + DEADLINE_S
-    while (now := held()) != before and time.monotonic() < deadline_s:
-        threading.Event().wait(0.01)
-    return now
 
 
 @pytest.mark.parametrize("moment", ["specified", "compiled", "installed", "active", "stopped", "ended"])
 @pytest.mark.parametrize("name", ["central", "window distribute", "two sources and functions"])
-def test_a_dropped_query_leaves_nothing_behind(name, moment, threads_grid, reading, readings, cut):
+def test_a_dropped_query_leaves_nothing_behind(name, moment, threads_grid, reading, readings, cut, shared_memory):
     def endless():
         while True:
             yield from cut(readings(100), [10])
 
-    before = held()
+    before = held(shared_memory)
     unending = moment in ("active", "stopped")
     sources = [endless() if unending else cut(readings(30), [3]) for _ in range(FLOWS[name].arity)]
     query = threads_grid.cq(FLOWS[name], [register_input_stream(reading, source) for source in sources])
@@ -154,4 +138,4 @@ def test_a_dropped_query_leaves_nothing_behind(name, moment, threads_grid, readi
         query.drop()
     assert query.state == "dropped"
     assert query.id not in threads_grid.queries
-    assert wait_until_back(before) == before
+    eventually(lambda: held(shared_memory), lambda now: now == before)

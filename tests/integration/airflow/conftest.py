@@ -1,4 +1,7 @@
-"""One Airflow for all these tests, started as people start it, and the coordinator that it asks; and a browser."""
+"""One Airflow for all these tests, started as people start it, and the coordinator that it asks; and a browser.
+
+They end with the last of these tests, not of all: an Airflow that has nothing to do takes part of a core.
+"""
 
 import base64
 import json
@@ -282,7 +285,7 @@ def make_browser(tmp_path_factory):
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def coordinator(tmp_path_factory, make_service):
     """A coordinator over threads, in whose home the Airflow is."""
     made = make_service(tmp_path_factory.mktemp("grid"), "--placement", "threads").start()
@@ -296,7 +299,7 @@ def make_airflow():
     return Airflow
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def airflow(coordinator):
     """An Airflow; after the tests nothing of it is left."""
     made = Airflow(coordinator.home).start()
@@ -317,7 +320,7 @@ def client(make_client):
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def optimized(airflow, coordinator):
     """A run of the DAG that has optimized the query ``spectrum``."""
     source = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 1024, "limit": 500}}
@@ -328,26 +331,26 @@ def optimized(airflow, coordinator):
     return run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def sites_of_trials():
     """Sites of trials that are still there; those of queries are not meant."""
     return lambda client: [one for one in client.sites() if one["query"].startswith("trial-")]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def functions(coordinator):
     """Functions of the tests' own, uploaded to the coordinator."""
     with Client(coordinator.url, coordinator.token) as client:
         client.upload_bundle("trying", FUNCTIONS.encode())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def slow_function(functions):
     """A function that takes a fiftieth of a second for each window, and has one plan only."""
     return "trying.slow"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def fragile(functions):
     """A query whose function fails where it does not see all windows: in some of its plans."""
     source = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "limit": 5000}}

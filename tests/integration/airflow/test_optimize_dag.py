@@ -66,7 +66,7 @@ def test_a_trial_that_fails_is_reported_and_does_not_stop_the_others(airflow, cl
 def test_a_task_takes_its_trial_up_again_when_the_coordinator_was_killed_meanwhile(
     airflow, coordinator, client, slow_function, make_client, sites_of_trials
 ):
-    count = 50 * 30  # seconds: longer than a task waits before it leaves its worker
+    count = 50 * 16  # seconds: longer than a task waits before it leaves its worker
     run = airflow.trigger(function=slow_function, inputs=[fast_radio()], count=count, search=ONE_TRIAL)
     deferred = airflow.waiting_trial(run)
     (trial,) = client.trials(optimization=airflow.xcom(run, "start"))

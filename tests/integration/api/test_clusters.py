@@ -216,7 +216,6 @@ def autoscaled(start_ray, tmp_path, free_port, monkeypatch):
     options = ["--head", "--num-cpus=0", *where, f"--autoscaling-config={config}"]
     quiet = ["--include-dashboard=false", f"--ray-client-server-port={free_port + 1}"]
     environment = {
-        **os.environ,
         "AUTOSCALER_UPDATE_INTERVAL_S": "1",
         "RAY_FAKE_CLUSTER": "1",
         "RAY_enable_autoscaler_v2": "1",

@@ -16,6 +16,7 @@ FLOW = {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]}
 PERIOD_NS = 256_000
 COUNT = 500
 QUERY = {"name": "wide", "inputs": [RADIO], "flow": FLOW, "stop": {"count": COUNT}}
+ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
 pytestmark = pytest.mark.slow
 
 
@@ -39,10 +40,10 @@ def may_make_networks():
         pytest.skip(f"network namespaces cannot be made here: {getattr(error, 'stderr', error)}")
 
 
-@pytest.fixture
-def machines(may_make_networks, tmp_path):
+@pytest.fixture(scope="module")
+def machines(may_make_networks, tmp_path_factory):
     """Commands that run another command on one of three machines; this one is at the end of the same wire."""
-    bridge, made = f"gsdm{os.getpid()}", []
+    bridge, made, folders = f"gsdm{os.getpid()}", [], tmp_path_factory.mktemp("machines")
     with ExitStack() as undo:
         ip("link", "add", bridge, "type", "bridge")
         undo.callback(ip, "link", "del", bridge)
@@ -60,7 +61,7 @@ def machines(may_make_networks, tmp_path):
             ip("-n", name, "link", "set", "lo", "up")
             mounts = ""
             for place in (Path("/dev/shm"), Path("/tmp/ray")):
-                folder = tmp_path / name / place.name
+                folder = folders / name / place.name
                 folder.mkdir(parents=True)
                 place.mkdir(exist_ok=True)
                 subprocess.run(["mount", "-t", "tmpfs", "gsdm", folder], check=True)
@@ -76,36 +77,32 @@ def answers(host, port):
         return probe.connect_ex((host, port)) == 0
 
 
-@pytest.fixture
-def cluster(machines, start_ray, monkeypatch):
+@pytest.fixture(scope="module")
+def cluster(machines, start_ray):
     """Address of a Ray cluster of the three machines."""
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("RAY_worker_niceness", "0")
     head = f"{NETWORK}.1:6379"
     for number, machine in enumerate(machines, 1):
         role = ["--head", "--port=6379", "--include-dashboard=false"] if number == 1 else [f"--address={head}"]
         where = [f"--node-ip-address={NETWORK}.{number}", f"--labels=near=antenna-{number}"]
-        start_ray(*role, *where, "--num-cpus=4", "--object-store-memory=100000000", inside=machine)
+        size = ["--num-cpus=4", "--object-store-memory=100000000"]
+        start_ray(*role, *where, *size, inside=machine, environment=ENVIRONMENT)
         eventually(lambda: answers(f"{NETWORK}.1", 6379))  # before others are told of it
     return head
 
 
-@pytest.fixture
-def client(machines, cluster, own_service):
-    """Make a coordinator with these options on the first machine; gives a client, when all machines are there."""
-    clients = []
-
-    def make(*options):
-        where = ("--ray-address", cluster, "--host", f"{NETWORK}.1", "--address", f"{NETWORK}.1")
-        service = own_service(*where, "--spare-hosts", "0", *options)
-        service.inside = machines[0]
-        clients.append(service.start().client())
-        eventually(lambda: resources(clients[-1]).get("nodes", ()), lambda found: len(found) == 3, 120)
-        return clients[-1]
-
-    yield make
-    for one in clients:
-        one.close()
+@pytest.fixture(scope="module")
+def client(machines, cluster, make_service, tmp_path_factory):
+    """A client of a coordinator on the first machine, when all machines are there; Spark runs on what Ray gives."""
+    where = ("--ray-address", cluster, "--host", f"{NETWORK}.1", "--address", f"{NETWORK}.1")
+    options = ("--spare-hosts", "0", "--placement", "grid", "--spark-master", "ray")
+    service = make_service(tmp_path_factory.mktemp("coordinator"), *where, *options)
+    service.inside, service.environment = machines[0], ENVIRONMENT
+    try:
+        with service.start().client() as made:
+            eventually(lambda: resources(made).get("nodes", ()), lambda found: len(found) == 3, 120)
+            yield made
+    finally:
+        service.stop()
 
 
 def resources(client):
@@ -120,10 +117,9 @@ def check_results(client):
 
 
 def test_a_query_spans_three_machines_that_share_nothing_but_the_network(client, done):
-    client = client("--placement", "ray")
     near = {node["labels"]["near"]: node["id"] for node in resources(client)["nodes"]}
     sites = {"partition": {"near": "antenna-2"}, "compute": {"near": "antenna-3"}, "combine": {"near": "antenna-1"}}
-    client.post("/v1/queries", json={**QUERY, "resources": {"sites": sites}}).raise_for_status()
+    client.post("/v1/queries", json={**QUERY, "placement": "ray", "resources": {"sites": sites}}).raise_for_status()
     done(client, client.post("/v1/queries/wide/run"), 120)
     (lease,) = resources(client)["leases"]
     assert {site.split("/")[1]: machine for site, machine in lease["observed"].items()} == {
@@ -138,7 +134,6 @@ def test_a_query_spans_three_machines_that_share_nothing_but_the_network(client,
 
 
 def test_spark_runs_on_machines_that_share_nothing_but_the_network(client, done):
-    client = client("--placement", "grid", "--spark-master", "ray")
     client.post("/v1/queries", json=QUERY).raise_for_status()
     done(client, client.post("/v1/queries/wide/run"), 180)
     assert client.get("/v1/resources").json()["spark"]["workers"]
