@@ -140,16 +140,19 @@ def test_sites_are_placed_near_what_they_ask_for(clustered, done):
 
 
 @pytest.mark.slow
-def test_a_query_whose_machine_is_removed_comes_back_by_itself_and_its_result_is_complete(clustered, cluster, done):
+@pytest.mark.parametrize("source_is_lost", [False, True], ids=["others", "that of the source"])
+def test_a_query_whose_machine_is_removed_comes_back_by_itself_and_its_result_is_complete(
+    clustered, cluster, done, source_is_lost
+):
     with clustered.client() as client:
-        query = specification(stop={"count": 1000}, resources={"sites": {"partition": {"near": "antenna-3"}}})
+        near = {} if source_is_lost else {"resources": {"sites": {"partition": {"near": "antenna-3"}}}}
+        query = specification(stop={"count": 1000}, **near)
         client.post("/v1/queries", json=query).raise_for_status()
         done(client, client.post("/v1/queries/q/run"))
         eventually(lambda: len(timestamps(client)), lambda count: count > 100)
         (lease,) = leases(client)
-        gone = next(
-            node for node in cluster.worker_nodes if not node.node_id.startswith(lease["observed"]["q/partition.0"])
-        )
+        reads = lease["observed"]["q/partition.0"]
+        gone = next(node for node in cluster.worker_nodes if node.node_id.startswith(reads) == source_is_lost)
         hosted = [site for site, machine in lease["observed"].items() if gone.node_id.startswith(machine)]
         assert hosted
         cluster.remove_node(gone)
