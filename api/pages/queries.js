@@ -118,7 +118,7 @@ export function pageOfQuery(name) {
       element("div", { class: "reason" }, failure(why(query))),
       element("figure", {}, image),
       section("Sites", table(SITE_COLUMNS, siteRows(query, plan, meter, places.items), "It has not been compiled yet.")),
-      section("Events", table([["when"], ["state"], ["detail", "why", OPTIONAL]], eventRows(events.items), "Nothing has happened.")),
+      section("Events", table([["when"], ["state"], ["detail", "why wide"]], eventRows(events.items), "Nothing has happened.")),
       section("Optimizations", optimizationsTable(optimizations.items, "It has not been optimized.")),
       specification(query.specification),
     ];
