@@ -54,9 +54,10 @@ function tell(problem) {
   }
 }
 
-/** Only what has changed is written: it is read out to those who do not see it. */
+/** Say something as a sentence. Only what has changed is written: it is read out to those who do not see it. */
 function notice(text) {
-  if (part("notice").textContent !== text) part("notice").textContent = text;
+  const sentence = text.charAt(0).toUpperCase() + text.slice(1);
+  if (part("notice").textContent !== sentence) part("notice").textContent = sentence;
 }
 
 function askForToken() {

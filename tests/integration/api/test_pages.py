@@ -172,7 +172,7 @@ def test_an_optimization_and_its_trials_show_what_was_measured(look, optimized):
     ("path", "said"),
     [
         ("/queries/nothing-of-the-kind", "nothing-of-the-kind"),
-        ("/trials/trial-none", "there is no trial 'trial-none'"),
+        ("/trials/trial-none", "There is no trial 'trial-none'"),
         ("/optimizations/opt-none", "opt-none"),
     ],
 )
