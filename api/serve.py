@@ -91,5 +91,6 @@ def _server_file(settings: ServiceSettings) -> Path:
 def _announce(settings: ServiceSettings, token: str | None) -> None:
     _server_file(settings).write_text(json.dumps({"url": settings.url, "pid": os.getpid()}))
     print(f"GSDM-grid coordinator at {settings.url}  (documentation: {settings.url}/docs)", flush=True)
+    print("in a browser: gsdm open", flush=True)
     if token is not None:
         print(f"admin token, shown once (also in {settings.home / 'admin.token'}): {token}", flush=True)

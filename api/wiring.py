@@ -22,6 +22,7 @@ from api.routes import (
     functions,
     operations,
     optimizations,
+    pages,
     queries,
     results,
     segments,
@@ -36,7 +37,20 @@ from api.store import Store
 from api.stream_types import load_types
 from gsdm_grid import __version__
 
-ROUTERS = (queries, results, operations, trials, segments, optimizations, types, functions, streams, tokens, system)
+ROUTERS = (
+    queries,
+    results,
+    operations,
+    trials,
+    segments,
+    optimizations,
+    types,
+    functions,
+    streams,
+    tokens,
+    system,
+    pages,
+)
 
 
 def make_services(settings: ServiceSettings) -> Services:

@@ -1,4 +1,4 @@
-"""Links from tasks in Airflow's user interface to what they are about, with the coordinator."""
+"""Links from tasks in Airflow's user interface to the coordinator's pages about them (`api/routes/pages.py`)."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class QueryLink(CoordinatorLink):
     """The query that a task is about."""
 
     name = "Query"
-    about, page = "query", "/v1/queries/{}"
+    about, page = "query", "/queries/{}"
 
 
 class TrialLink(CoordinatorLink):
     """The trial that a task ran."""
 
     name = "Trial"
-    about, page = "trial", "/v1/trials/{}"
+    about, page = "trial", "/trials/{}"
 
 
 class ReportLink(CoordinatorLink):
-    """The report of an optimization, with its plots."""
+    """The optimization, with the plots of its report."""
 
     name = "Report"
-    about, page = "optimization", "/v1/optimizations/{}/report"
+    about, page = "optimization", "/optimizations/{}"

@@ -306,7 +306,7 @@ class ReportOperator(_OfOptimization):
         """Show it."""
         with self.hook.asking() as client:
             choice = client.optimization_choice(self.optimization)
-            place = f"{client.address.url}/v1/optimizations/{self.optimization}/report"
+            place = f"{client.address.url}/optimizations/{self.optimization}"
         self.show([*texts.choice_lines(choice), "", f"report with plots: {place}"])
         return place
 

@@ -1,5 +1,6 @@
-"""A running coordinator for tests over its REST face: a process of its own, as people run it."""
+"""A running coordinator for tests over its REST face: a process of its own, as people run it. And a browser."""
 
+import base64
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -18,6 +20,7 @@ import pytest
 from gsdm_grid.testing import eventually
 
 START_S = 60.0
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64}}
 
 
@@ -80,6 +83,95 @@ class Service:
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             self.process.wait(60)
+
+
+class Browser:
+    """Headless Chromium, driven over its DevTools protocol."""
+
+    def __init__(self, executable, profile, scratch, width, height):
+        from websockets.sync.client import connect
+
+        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+        flags += ["--hide-scrollbars", "--remote-debugging-port=0", f"--user-data-dir={profile}"]
+        self.process = subprocess.Popen(
+            [executable, *flags, "about:blank"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": scratch},  # where it leaves something behind
+        )
+        self._number = 0
+        port = self._port(Path(profile) / "DevToolsActivePort")
+        pages = httpx.get(f"http://127.0.0.1:{port}/json/list").json()
+        (page,) = [one for one in pages if one["type"] == "page"]
+        self._socket = connect(page["webSocketDebuggerUrl"], max_size=None)
+        self.call("Page.enable")
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def _port(self, file):
+        deadline_s = time.monotonic() + 60
+        while not (file.exists() and (lines := file.read_text().split())):
+            assert self.process.poll() is None
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+        return lines[0]
+
+    def call(self, method, **params):
+        """Call a method of the protocol; gives its result."""
+        message = self._answer(method, params)
+        assert "error" not in message, message
+        return message["result"]
+
+    def _answer(self, method, params):
+        self._number += 1
+        self._socket.send(json.dumps({"id": self._number, "method": method, "params": params}))
+        while True:
+            message = json.loads(self._socket.recv(timeout=60))
+            if message.get("id") == self._number:
+                return message
+
+    def open(self, url):
+        self.call("Page.navigate", url=url)
+
+    def evaluate(self, script):
+        """The value of a JavaScript expression in the page."""
+        told = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in told, told
+        return told["result"].get("value")
+
+    def _value_if_any(self, script):
+        """As `evaluate`; None while the page is only being made and the expression has no value."""
+        told = self._answer("Runtime.evaluate", {"expression": script, "returnByValue": True}).get("result", {})
+        return None if "exceptionDetails" in told else told.get("result", {}).get("value")
+
+    def wait_for(self, script, timeout_s=60):
+        """Wait until an expression is true."""
+        deadline_s = time.monotonic() + timeout_s
+        while not (found := self._value_if_any(script)):
+            assert time.monotonic() < deadline_s, (script, self.evaluate("document.body.innerText"))
+            time.sleep(0.1)
+        return found
+
+    def wait_for_text(self, text):
+        return self.wait_for(f"document.body.innerText.includes({json.dumps(text)})")
+
+    def type_into(self, selector, text):
+        """Type into a field as people do."""
+        self.wait_for(f"!!document.querySelector({json.dumps(selector)})")
+        self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
+        self.call("Input.insertText", text=text)
+
+    def click(self, selector):
+        self.wait_for(f"!!document.querySelector({json.dumps(selector)})")
+        self.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
+
+    def screenshot(self):
+        """What is seen, as PNG."""
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+
+    def close(self):
+        self._socket.close()
+        self.process.terminate()
+        self.process.wait(30)
 
 
 @pytest.fixture(scope="session")
@@ -173,6 +265,25 @@ def start_ray(tmp_path_factory):
         process.wait(60)
     for process in psutil.wait_procs(below, timeout=10)[1]:
         process.kill()
+
+
+@pytest.fixture(scope="session")
+def make_browser(tmp_path_factory):
+    """Open a browser window of a size; closed after the ``with`` statement."""
+    executable = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if executable is None:
+        pytest.skip("no Chromium on this machine: install the package chromium to take the screenshots")
+
+    @contextmanager
+    def make(width, height):
+        with tempfile.TemporaryDirectory(prefix="gsdm-chromium-") as scratch:
+            browser = Browser(executable, tmp_path_factory.mktemp("chromium"), scratch, width, height)
+            try:
+                yield browser
+            finally:
+                browser.close()
+
+    return make
 
 
 @pytest.fixture

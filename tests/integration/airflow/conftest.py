@@ -1,15 +1,12 @@
-"""One Airflow for all these tests, started as people start it, and the coordinator that it asks; and a browser.
+"""One Airflow for all these tests, started as people start it, and the coordinator that it asks.
 
 They end with the last of these tests, not of all: an Airflow that has nothing to do takes part of a core.
 """
 
-import base64
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -23,8 +20,6 @@ from gsdm_grid.client import Client
 
 START_S = 240.0
 RUN_S = 240.0
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-
 
 FUNCTIONS = """
 import time
@@ -175,114 +170,6 @@ class Airflow:
         """What a task gave."""
         place = f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/return_value"
         return self.rest.get(place).raise_for_status().json()["value"]
-
-
-class Browser:
-    """Headless Chromium, driven over its DevTools protocol."""
-
-    def __init__(self, executable, profile, scratch, width, height):
-        from websockets.sync.client import connect
-
-        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-        flags += ["--hide-scrollbars", "--remote-debugging-port=0", f"--user-data-dir={profile}"]
-        self.process = subprocess.Popen(
-            [executable, *flags, "about:blank"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "TMPDIR": scratch},  # where it leaves something behind
-        )
-        self._number = 0
-        port = self._port(Path(profile) / "DevToolsActivePort")
-        pages = httpx.get(f"http://127.0.0.1:{port}/json/list").json()
-        (page,) = [one for one in pages if one["type"] == "page"]
-        self._socket = connect(page["webSocketDebuggerUrl"], max_size=None)
-        self.call("Page.enable")
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-
-    def _port(self, file):
-        deadline_s = time.monotonic() + 60
-        while not (file.exists() and (lines := file.read_text().split())):
-            assert self.process.poll() is None
-            assert time.monotonic() < deadline_s
-            time.sleep(0.05)
-        return lines[0]
-
-    def call(self, method, **params):
-        """Call a method of the protocol; gives its result."""
-        message = self._answer(method, params)
-        assert "error" not in message, message
-        return message["result"]
-
-    def _answer(self, method, params):
-        self._number += 1
-        self._socket.send(json.dumps({"id": self._number, "method": method, "params": params}))
-        while True:
-            message = json.loads(self._socket.recv(timeout=60))
-            if message.get("id") == self._number:
-                return message
-
-    def open(self, url):
-        self.call("Page.navigate", url=url)
-
-    def evaluate(self, script):
-        """The value of a JavaScript expression in the page."""
-        told = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in told, told
-        return told["result"].get("value")
-
-    def _value_if_any(self, script):
-        """As `evaluate`; None while the page is only being made and the expression has no value."""
-        told = self._answer("Runtime.evaluate", {"expression": script, "returnByValue": True}).get("result", {})
-        return None if "exceptionDetails" in told else told.get("result", {}).get("value")
-
-    def wait_for(self, script, timeout_s=60):
-        """Wait until an expression is true."""
-        deadline_s = time.monotonic() + timeout_s
-        while not (found := self._value_if_any(script)):
-            assert time.monotonic() < deadline_s, (script, self.evaluate("document.body.innerText"))
-            time.sleep(0.1)
-        return found
-
-    def wait_for_text(self, text):
-        return self.wait_for(f"document.body.innerText.includes({json.dumps(text)})")
-
-    def type_into(self, selector, text):
-        """Type into a field as people do."""
-        self.wait_for(f"!!document.querySelector({json.dumps(selector)})")
-        self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
-        self.call("Input.insertText", text=text)
-
-    def click(self, selector):
-        self.wait_for(f"!!document.querySelector({json.dumps(selector)})")
-        self.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
-
-    def screenshot(self):
-        """What is seen, as PNG."""
-        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
-
-    def close(self):
-        self._socket.close()
-        self.process.terminate()
-        self.process.wait(60)
-
-
-@pytest.fixture(scope="session")
-def make_browser(tmp_path_factory):
-    """Open a browser window of a size; closed after the ``with`` statement."""
-    executable = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if executable is None:
-        pytest.skip("no Chromium on this machine: install the package chromium to take the screenshots")
-
-    @contextmanager
-    def make(width, height):
-        with tempfile.TemporaryDirectory(prefix="gsdm-chromium-") as scratch:
-            browser = Browser(executable, tmp_path_factory.mktemp("chromium"), scratch, width, height)
-            try:
-                yield browser
-            finally:
-                browser.close()
-
-    return make
 
 
 @pytest.fixture(scope="package")

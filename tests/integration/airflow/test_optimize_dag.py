@@ -41,8 +41,8 @@ def test_the_logs_show_tables_and_the_tasks_link_to_the_coordinator(airflow, opt
     assert "▸ compute.0" in log
     assert "windows/s" in log
     links = airflow.links(optimized, trial)
-    assert links["Query"] == f"{coordinator.url}/v1/queries/spectrum"
-    assert links["Trial"].startswith(f"{coordinator.url}/v1/trials/trial-")
+    assert links["Query"] == f"{coordinator.url}/queries/spectrum"
+    assert links["Trial"].startswith(f"{coordinator.url}/trials/trial-")
     report = airflow.log(optimized, only(tasks, "report"))
     assert "chosen: " in report
     assert "run again in turn" in report

@@ -9,7 +9,7 @@ from gsdm_grid import __version__, cli
 from gsdm_grid.flow import DataFlow
 
 COMMANDS = ["demo", "functions", "graph", "bench", "tune", "version", "doctor", "serve", "submit", "ls", "show", "run"]
-COMMANDS += ["stop", "rm", "operations", "sites", "resources", "results", "stats", "explain"]
+COMMANDS += ["stop", "rm", "operations", "sites", "resources", "results", "stats", "explain", "open"]
 FAMILIES = {
     "token": ("create", "ls", "rm"),
     "bundle": ("upload", "ls", "rm"),

@@ -46,6 +46,8 @@ def gsdm(home):
     "command",
     [
         "ls",
+        "open",
+        "open q",
         "show q",
         "run q",
         "stop q",

@@ -1,0 +1,61 @@
+// The coordinator, as these pages ask it: by fetch, with the token of whoever looks in a header.
+
+const KEPT = "gsdm.token";
+const PATIENCE_MS = 15_000;
+const TRY_AGAIN = "The coordinator does not answer; trying again.";
+
+/** Why there is no answer: `kind` of the problem document, or "unreachable"; the message is for people. */
+export class Problem extends Error {
+  constructor(kind, message) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+export const token = {
+  get: () => localStorage.getItem(KEPT),
+  forget: () => localStorage.removeItem(KEPT),
+
+  /** Keep a token; gives whether it can be one. */
+  keep(given) {
+    const trimmed = given.trim();
+    const possible = /^[\x21-\x7e]+$/.test(trimmed);
+    if (possible) localStorage.setItem(KEPT, trimmed);
+    return possible;
+  },
+
+  /** Take the token out of the address, where only this browser has seen it; gives whether there was one. */
+  takeFromAddress() {
+    const given = new URLSearchParams(location.hash.slice(1)).get("token");
+    if (given === null) return false;
+    history.replaceState(null, "", location.pathname + location.search);
+    return token.keep(given);
+  },
+};
+
+export const askJson = async (path) => (await asked(path)).json();
+export const askBlob = async (path) => (await asked(path)).blob();
+
+/** The same, but null where there is nothing. */
+export async function askIfThere(path) {
+  try {
+    return await askJson(path);
+  } catch (problem) {
+    if (problem.kind === "not-found") return null;
+    throw problem;
+  }
+}
+
+async function asked(path) {
+  const headers = { Authorization: `Bearer ${token.get()}` };
+  let answer;
+  try {
+    answer = await fetch(path, { headers, credentials: "omit", signal: AbortSignal.timeout(PATIENCE_MS) });
+  } catch {
+    throw new Problem("unreachable", TRY_AGAIN);
+  }
+  if (answer.ok) return answer;
+  const told = await answer.json().catch(() => null);
+  if (!told?.type) throw new Problem("unreachable", TRY_AGAIN);
+  throw new Problem(told.type.replace("urn:gsdm:problem:", ""), told.detail);
+}

@@ -1,0 +1,356 @@
+"""Pages as a browser shows them, over a running coordinator; and what anybody gets of them without a token.
+
+The picture of the documents is renewed by
+``GSDM_SCREENSHOTS=docs/images ./gsdm test tests/integration/api/test_pages.py -k screenshot``.
+"""
+
+import io
+import json
+import os
+from http.client import HTTPConnection
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from api.routes.pages import FOLDER, POLICY
+from gsdm_grid.cli import app
+from gsdm_grid.client import Client
+
+FFT3 = Path(__file__).resolve().parents[3] / "examples" / "fft3.yaml"
+PAGES = ("/", "/queries/anything", "/trials/anything", "/optimizations/anything")
+HTML = "<img src=x onerror='document.title=1'>"
+LEAST_COLORS = 16
+"""An empty page has fewer."""
+COUNTED = """
+    window.asked = 0; window.fetched = window.fetch; window.timed = window.setTimeout;
+    window.fetch = (...given) => (window.asked += 1, window.fetched(...given));
+    window.setTimeout = (call) => window.timed(call, 0); 1
+"""
+"""What the page asks is counted from now on, and it does not pause between its turns."""
+HIDDEN = """
+    Object.defineProperty(document, 'hidden', {value: %s, configurable: true});
+    document.dispatchEvent(new Event('visibilitychange'))
+"""
+QUIET = """
+    (async () => {
+        do {
+            window.before = window.asked;
+            for (let turn = 0; turn < 20; turn += 1) await window.fetched('/healthz');
+        } while (window.asked !== window.before);
+    })()
+"""
+"""Waits until the page asks for nothing while others ask for a lot."""
+
+
+@pytest.fixture(scope="module")
+def grid(service):
+    with Client(service.url, service.token) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def running(grid):
+    """A query that runs."""
+    grid.submit(FFT3, "paged")
+    grid.run("paged")
+    yield "paged"
+    grid.drop("paged")
+
+
+@pytest.fixture(scope="module")
+def broken(grid):
+    """A query that failed, for a reason with HTML in it."""
+    radio = {"type": "Radio", "interface": "player", "options": {"path": f"/nowhere/{HTML}.npy"}}
+    grid.submit({"name": "broken-page", "inputs": [radio], "function": "fft3"})
+    grid.run("broken-page", wait=False)
+    yield "broken-page"
+    grid.drop("broken-page")
+
+
+@pytest.fixture(scope="module")
+def optimized(grid):
+    """A search that is over."""
+    radio = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "seed": 71}}
+    search = {"most": 2, "repeats": 1, "block_bytes": [None], "runs": [1]}
+    specification = {"name": "tried-page", "inputs": [radio], "function": "fft3"}
+    return grid.wait_for_optimization(grid.optimize(specification, count=64, search=search), 60)
+
+
+@pytest.fixture(scope="module")
+def window(make_browser):
+    """One browser for all these tests: it takes seconds to start."""
+    with make_browser(1280, 900) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(window, service):
+    """A browser that knows no token."""
+    window.open(f"{service.url}/")
+    window.wait_for("document.readyState === 'complete'")
+    window.evaluate("localStorage.clear()")
+    window.open("about:blank")
+    return window
+
+
+@pytest.fixture
+def look(browser, service):
+    """Open a page with a token in its address."""
+
+    def open_page(path):
+        browser.open(f"{service.url}{path}#token={service.token}")
+        browser.wait_for("!!document.querySelector('#shown h1')")
+        return browser
+
+    return open_page
+
+
+def text_of(browser, selector):
+    return browser.evaluate(f"document.querySelector({json.dumps(selector)}).innerText")
+
+
+# -- what a browser shows -------------------------------------------------------------------------------------------
+
+
+def test_the_list_shows_a_query_and_leads_to_its_page(look, running):
+    browser = look("/")
+    row = text_of(browser, "tr[data-key=paged]")
+    assert "active" in row
+    assert "PCC 2" in row
+    browser.wait_for("Number(document.querySelector('tr[data-key=paged]').cells[6].innerText) > 0")
+    browser.click("tr[data-key=paged] a")
+    browser.wait_for("location.pathname === '/queries/paged' && document.title.startsWith('paged')")
+
+
+def test_the_page_of_a_query_shows_its_state_its_sites_and_a_picture(look, running):
+    browser = look("/queries/paged")
+    assert "active" in text_of(browser, "dl")
+    for site in ("partition.0", "compute.0", "compute.1", "combine.0"):
+        assert "thread" in text_of(browser, f"tr[data-key='{site}']")
+    browser.wait_for("parseFloat(document.querySelector(\"tr[data-key='compute.0']\").cells[7].innerText) > 0")
+    browser.wait_for("document.querySelector('img.picture')?.naturalWidth > 100")
+    assert browser.evaluate("document.querySelector('img.picture').src").startswith("blob:")
+    assert "specified" in text_of(browser, "#shown")
+    assert '"synthetic_radio"' in browser.evaluate("document.querySelector('details').textContent")
+
+
+def test_what_is_focused_selected_and_opened_stays_when_the_page_is_renewed(look, running):
+    browser = look("/")
+    browser.evaluate("document.querySelector('tr[data-key=paged] a').focus()")
+    browser.evaluate("window.before = document.querySelector('#renewed').textContent")
+    browser.wait_for("document.querySelector('#renewed').textContent !== window.before")
+    assert browser.evaluate("document.activeElement.textContent") == "paged"
+    browser = look("/queries/paged")
+    browser.click("summary")
+    browser.evaluate("window.before = document.querySelector('#renewed').textContent")
+    browser.wait_for("document.querySelector('#renewed').textContent !== window.before")
+    assert browser.evaluate("document.querySelector('details').open")
+
+
+def test_a_reason_with_html_in_it_is_shown_as_text(look, broken):
+    browser = look("/queries/broken-page")
+    browser.wait_for_text("cannot read")
+    assert HTML in text_of(browser, ".reason")
+    assert browser.evaluate("document.querySelectorAll('img[src=x]').length") == 0
+    assert browser.evaluate("document.title").startswith("broken-page")
+
+
+def test_an_optimization_and_its_trials_show_what_was_measured(look, optimized):
+    browser = look(f"/optimizations/{optimized.id}")
+    browser.wait_for_text("Chosen: ")
+    browser.wait_for("document.querySelector('img.picture')?.naturalWidth > 100")
+    browser.evaluate("HTMLAnchorElement.prototype.click = function () { window.saved = this.download }; 1")
+    browser.click("button[data-download]")
+    browser.wait_for(f"window.saved === '{optimized.id}.html'")
+    browser.evaluate("delete HTMLAnchorElement.prototype.click")
+    browser.click("td a[href^='/trials/']")
+    browser.wait_for("location.pathname.startsWith('/trials/') && !!document.querySelector('#shown tbody tr')")
+    assert "succeeded" in text_of(browser, "dl")
+    assert browser.evaluate("document.querySelector('tr[data-key] rect.processing').getBBox().width") > 0
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/queries/nothing-of-the-kind", "nothing-of-the-kind"),
+        ("/trials/trial-none", "There is no trial 'trial-none'"),
+        ("/optimizations/opt-none", "opt-none"),
+    ],
+)
+def test_what_is_not_there_is_said_in_a_sentence_and_looked_for_again(browser, service, path, said):
+    browser.open(f"{service.url}{path}#token={service.token}")
+    browser.wait_for_text("Looking for it again.")
+    assert said in text_of(browser, "#notice")
+
+
+def test_a_page_appears_as_soon_as_there_is_something(browser, service, grid):
+    browser.open(f"{service.url}/queries/comes-later#token={service.token}")
+    browser.wait_for_text("Looking for it again.")
+    grid.submit(FFT3, "comes-later")
+    browser.wait_for("document.querySelector('#shown h1')?.innerText === 'comes-later'")
+    assert text_of(browser, "#notice") == ""
+    grid.drop("comes-later")
+    browser.wait_for_text("Looking for it again.")
+
+
+def test_a_coordinator_that_does_not_answer_is_said_and_waited_for(browser, service, look, running):
+    browser = look("/queries/paged")
+    browser.evaluate("window.fetched = window.fetch; window.fetch = () => Promise.reject(new TypeError())")
+    browser.wait_for_text("The coordinator does not answer; trying again.")
+    assert "paged" in text_of(browser, "#shown")
+    browser.evaluate("window.fetch = window.fetched; 1")
+    browser.wait_for("document.querySelector('#notice').textContent === ''")
+
+
+def test_the_token_in_the_address_is_taken_and_removed(look, service):
+    browser = look("/")
+    assert browser.evaluate("location.href") == f"{service.url}/"
+    assert browser.evaluate("localStorage.getItem('gsdm.token')") == service.token
+    browser.open(f"{service.url}/")
+    browser.wait_for("!!document.querySelector('#shown h1')")
+
+
+def test_a_page_without_a_token_asks_for_it_and_forgets_it_when_told(browser, service, running):
+    browser.open(f"{service.url}/queries/paged")
+    browser.wait_for("document.querySelector('#asking').checkVisibility()")
+    assert browser.evaluate("document.activeElement.id") == "token"
+    browser.type_into("#token", service.token)
+    browser.click("#asking button")
+    browser.wait_for("document.querySelector('#shown h1')?.innerText === 'paged'")
+    assert not browser.evaluate("document.querySelector('#asking').checkVisibility()")
+    browser.click("#forget")
+    browser.wait_for("document.querySelector('#asking').checkVisibility()")
+    assert text_of(browser, "#shown") == ""
+    assert browser.evaluate("localStorage.getItem('gsdm.token')") is None
+
+
+def test_a_wrong_token_leads_to_the_form(browser, service):
+    browser.open(f"{service.url}/#token=gsdm_000000000000_{'a' * 43}")
+    browser.wait_for_text("does not know this token")
+    assert browser.evaluate("document.querySelector('#asking').checkVisibility()")
+    assert browser.evaluate("localStorage.getItem('gsdm.token')") is None
+
+
+def test_a_hidden_page_asks_for_nothing(look, running):
+    browser = look("/queries/paged")
+    browser.evaluate(COUNTED)
+    browser.wait_for("window.asked > 0")
+    browser.evaluate(HIDDEN % "true")
+    browser.evaluate(QUIET)
+    browser.evaluate(HIDDEN % "false")
+    browser.wait_for("window.asked > window.before")
+
+
+def test_the_screenshot_of_a_query(look, grid, tmp_path):
+    from PIL import Image
+
+    grid.submit(FFT3)
+    grid.run("fft3")
+    try:
+        browser = look("/queries/fft3")
+        browser.wait_for("document.querySelector('img.picture')?.naturalWidth > 100")
+        browser.wait_for(
+            "parseFloat(document.querySelector(\"tr[data-key='compute.0']\").cells[6].innerText.replace(',', '')) > 500"
+        )
+        picture = Image.open(io.BytesIO(browser.screenshot())).convert("RGB").quantize(64)
+    finally:
+        grid.drop("fft3")
+    folder = Path(os.environ.get("GSDM_SCREENSHOTS") or tmp_path).resolve()
+    picture.save(folder / "query-page.png", optimize=True)
+    assert len(picture.getcolors()) > LEAST_COLORS
+
+
+# -- what anybody gets ----------------------------------------------------------------------------------------------
+
+
+def test_pages_need_no_token_and_are_the_same_for_everybody(service):
+    answers = [httpx.get(service.url + path) for path in PAGES]
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
+    for answer in answers:
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert answer.headers["Content-Security-Policy"] == POLICY
+        assert answer.headers["X-Frame-Options"] == "DENY"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+
+
+def test_the_policy_allows_nothing_inline_and_nothing_from_elsewhere(service):
+    assert "default-src 'none'" in POLICY
+    assert "unsafe" not in POLICY
+    html = httpx.get(f"{service.url}/").text
+    assert "style=" not in html
+    assert "://" not in html
+
+
+def test_the_files_of_the_pages_are_served_with_their_types(service):
+    types = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+    names = [path.name for path in FOLDER.iterdir() if path.suffix in types]
+    assert len(names) > 4
+    for name in names:
+        answer = httpx.get(f"{service.url}/pages/{name}")
+        assert answer.status_code == 200
+        assert answer.headers["Content-Type"].partition(";")[0] == types[Path(name).suffix]
+
+
+@pytest.mark.parametrize("name", ["nothing.js", "page.html", "..%2fwiring.py", "%2e%2e%2froutes%2fpages.py", "..", ""])
+def test_no_other_file_is_served(service, name):
+    connection = HTTPConnection(httpx.URL(service.url).netloc.decode())  # sends an address as it is
+    connection.request("GET", f"/pages/{name}")
+    answer = connection.getresponse()
+    assert answer.status == 404
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    connection.close()
+
+
+def test_pages_are_no_part_of_the_openapi_document(rest):
+    paths = rest.get("/openapi.json").json()["paths"]
+    assert not [path for path in paths if not path.startswith(("/v1", "/healthz", "/readyz", "/metrics"))]
+
+
+# -- gsdm open ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gsdm(service, monkeypatch):
+    for name in ("GSDM_SERVER", "GSDM_TOKEN", "GSDM_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GSDM_HOME", str(service.home))
+    return lambda *arguments: CliRunner().invoke(app, ["open", *arguments])
+
+
+class FakeBrowser:
+    def __init__(self, name="firefox"):
+        self.name = name
+        self.opened = []
+
+    def open(self, address):
+        self.opened.append(address)
+        return True
+
+
+def test_open_prints_the_address_with_the_token_and_opens_it(gsdm, service, running, monkeypatch):
+    firefox = FakeBrowser()
+    monkeypatch.setattr("webbrowser.get", lambda: firefox)
+    address = f"{service.url}/queries/paged#token={service.token}"
+    assert gsdm("paged").stdout == f"{address}\n"
+    assert firefox.opened == [address]
+    assert json.loads(gsdm("--json").stdout) == {"url": f"{service.url}/#token={service.token}", "opened": True}
+    assert json.loads(gsdm("--no-browser", "--json").stdout)["opened"] is False
+    assert len(firefox.opened) == 2
+
+
+def test_open_says_so_where_there_is_no_browser(gsdm, running, monkeypatch):
+    lynx = FakeBrowser("lynx")
+    monkeypatch.setattr("webbrowser.get", lambda: lynx)
+    done = gsdm("paged")
+    assert "/queries/paged#token=" in done.stdout
+    assert "no browser here" in done.stderr
+    assert lynx.opened == []
+
+
+def test_open_knows_which_queries_there_are(gsdm):
+    done = gsdm("nothing-of-the-kind", "--no-browser")
+    assert done.exit_code == 1
+    assert "nothing-of-the-kind" in done.stderr
