@@ -21,6 +21,7 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
+from api import actions
 from api.auth import Role
 from api.autoscaling import Autoscaler, Watched
 from api.chosen_plans import ChosenPlans
@@ -34,7 +35,7 @@ from api.settings import ServiceSettings
 from api.store import Store, events, queries, streams
 from api.trials import Trials
 from gsdm_grid.channels.result_log import ResultLog
-from gsdm_grid.coordination import ContinuousQuery, Grid, lifecycle
+from gsdm_grid.coordination import ContinuousQuery, Grid
 from gsdm_grid.coordination.specification import (
     KEPT,
     QuerySpecification,
@@ -44,7 +45,7 @@ from gsdm_grid.coordination.specification import (
     with_degree,
     with_plan,
 )
-from gsdm_grid.errors import FlowError, GsdmError, InvalidTransition, NodeLost, ResourceError, UnknownName
+from gsdm_grid.errors import FlowError, GsdmError, NodeLost, ResourceError, UnknownName
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.functions import functions
 from gsdm_grid.planning import Demands, Plan, check_sites, compile_query, pinned_names, placement_policy, resumption
@@ -53,16 +54,6 @@ from resource_manager.policy import AutoscalePolicy
 from resource_manager.pools import named_pools, own_pools
 
 _log = logging.getLogger("gsdm.coordinator")
-DESIRED = {
-    "compile": "compiled",
-    "install": "installed",
-    "activate": "active",
-    "run": "active",
-    "deactivate": "installed",
-    "uninstall": "compiled",
-    "drop": "dropped",
-}
-"""The state that is wanted after a step."""
 COMEBACK_S = 600.0
 
 
@@ -197,7 +188,7 @@ class Coordinator:
             row = self._row(name, if_match)
             if row["state"] not in ("specified", "compiled", "failed") or self._pending(name):
                 detail = f"query {name!r} is {row['state']}: its specification can be replaced before it is installed"
-                raise Problem("invalid-transition", detail, state=row["state"], allowed=_allowed(row["state"]))
+                raise Problem("invalid-transition", detail, state=row["state"], allowed=actions.allowed(row["state"]))
             self._forget(name)
             with self._store.begin() as connection:
                 values = {"specification": {**given, "name": name}, "plan": None, "run": None, "error": None}
@@ -219,17 +210,17 @@ class Coordinator:
         with self._lock:
             row = self._row(name, if_match)
             pending = self._pending(name)
-            step = _step(action, given)
+            step = actions.step(action, given)
             state = row["desired"] if pending and row["state"] != "failed" else row["state"]
             if "delete" in pending:
                 raise Problem("invalid-transition", f"query {name!r} is being removed", state="dropped", allowed=[])
             if action == "scale":
                 with_degree(row["specification"], given["degree"])  # complains if there is no degree
             if step != "rescale" or state == "stopping":
-                _check(name, state, step)
+                actions.check(name, state, step)
             if action in ("activate", "run"):
                 given = {"stop": parse_stop(given.get("stop"), "body").to_json()}
-            desired = _desired(step, row["desired"])
+            desired = actions.desired(step, row["desired"])
             with self._store.begin() as connection:
                 changed = {"desired": desired, "version": queries.c.version + 1}
                 connection.execute(queries.update().where(queries.c.name == name).values(**changed))
@@ -716,7 +707,7 @@ class Coordinator:
             "waiting": query.waiting if query is not None else None,
             "created": row["created_s"],
             "version": row["version"],
-            "allowed": _allowed(row["state"]),
+            "allowed": actions.allowed(row["state"]),
             "shared": self._shared(row["name"]),
             "links": {
                 "self": here,
@@ -728,31 +719,6 @@ class Coordinator:
 def etag(version: int) -> str:
     """The entity tag of a version of a query."""
     return f'"{version}"'
-
-
-def _step(action: str, params: Mapping[str, Any]) -> lifecycle.Action:
-    """The step of the life cycle that an action of the REST face is."""
-    if action == "deactivate" and params.get("mode") == "immediate":
-        return "uninstall"
-    return cast(lifecycle.Action, {"delete": "drop", "scale": "rescale", "replan": "rescale"}.get(action, action))
-
-
-def _check(name: str, state: lifecycle.State, step: lifecycle.Action) -> None:
-    try:
-        lifecycle.check(name, state, step)
-    except InvalidTransition as error:
-        raise InvalidTransition(name, error.args[1], state, _allowed(state)) from None
-
-
-def _allowed(state: lifecycle.State) -> list[str]:
-    """Actions of the REST face that a state allows."""
-    names = {"drop": "delete", "rescale": "scale"}
-    return [names.get(action, action) for action in lifecycle.allowed(state) if action != "uninstall"]
-
-
-def _desired(step: lifecycle.Action, before: str) -> str:
-    """The state that is wanted after a step."""
-    return before if step == "rescale" else DESIRED[step]
 
 
 def _kept(stream: Any, opener: Any) -> Any:
