@@ -55,6 +55,8 @@ class Grid:
         self.key = InstallationKey()
         self.queries: dict[str, ContinuousQuery] = {}
         self.parts = SharedParts(self)
+        self.turn = threading.Lock()
+        """Whoever acquires hosts of several kinds has it: see `Installation`."""
         threads = ThreadPool(self.settings.thread_cores)
         self._pools: dict[HostKind, HostPool] = {
             "thread": threads,

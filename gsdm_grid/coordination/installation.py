@@ -5,15 +5,17 @@ What the query is in, and why, is the business of `query`; here is what it runs 
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gsdm_grid.channels import StreamInterface
 from gsdm_grid.engine import Bootstrap
-from gsdm_grid.errors import NodeLost
+from gsdm_grid.errors import NodeLost, ResourceError
 from gsdm_grid.hosts import HostGroup, HostRequest
 from gsdm_grid.planning import Demands, HostKind, Plan, PlanSite, PlanStream, bundles, packages_of
 
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid
 
 Command = dict[str, Any]
+ACQUIRED: tuple[HostKind, ...] = ("ray", "spark")
+"""Kinds of hosts that others may have, and that are then waited for."""
+NOT_YET = "it is the turn of a query that came before it"
+LOOK_S = 0.1
 
 
 class Installation:
@@ -52,7 +58,8 @@ class Installation:
     def start(self, plan: Plan, sites: Sequence[PlanSite], check: Callable[[], None]) -> None:
         """Start working nodes for sites of a plan and wait until they have registered; ``check`` may raise meanwhile.
 
-        Hosts are acquired in one order by all queries, so that two never wait for each other.
+        Hosts are acquired in one order by all queries, and hosts of several kinds by one query at a time: two never
+        hold a part each of what both need.
         """
         if not sites:
             return
@@ -65,11 +72,13 @@ class Installation:
         with ThreadPoolExecutor(len(places), thread_name_prefix=f"{self._query}-start") as starters:
             for pool in pools.values():  # Ray and Spark take seconds each when they are not up yet
                 starters.submit(pool.warm)
+            requests = {place: self._request(plan, places[place], check) for place in sorted(places)}
             try:
-                for place in sorted(places):
-                    group = pools[place].start(self._request(plan, places[place], check))
-                    with self._lock:
-                        self._groups.append(group)
+                with self._in_turn([request for (_, host), request in requests.items() if host in ACQUIRED]):
+                    for place, request in requests.items():
+                        group = pools[place].start(request)
+                        with self._lock:
+                            self._groups.append(group)
             finally:
                 self.waiting = None
 
@@ -81,8 +90,24 @@ class Installation:
         nodes = [self.node(site) for site in sites]
         self._grid.control.wait_for(nodes, self._grid.settings.start_timeout_s, checked)
 
+    @contextlib.contextmanager
+    def _in_turn(self, requests: Sequence[HostRequest]) -> Iterator[None]:
+        if len(requests) < 2:
+            yield
+            return
+        until_s = time.monotonic() + requests[0].deadline_s
+        while not self._grid.turn.acquire(timeout=LOOK_S):
+            requests[0].waiting(NOT_YET)
+            if time.monotonic() > until_s:
+                limit_s = requests[0].deadline_s
+                raise ResourceError(f"query {self._query!r} found no hosts within {limit_s:g} s: {NOT_YET}")
+        try:
+            yield
+        finally:
+            self._grid.turn.release()
+
     def _pool_of(self, site: PlanSite) -> str:
-        return self.demands.of(site).pool or "" if site.host in ("ray", "spark") else ""
+        return self.demands.of(site).pool or "" if site.host in ACQUIRED else ""
 
     def _request(self, plan: Plan, sites: Sequence[PlanSite], check: Callable[[], None]) -> HostRequest:
         settings = self._grid.settings
