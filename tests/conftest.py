@@ -1,9 +1,10 @@
 """Fixtures for all tests: grids to run queries on, and ways to make streams and look at results."""
 
 import os
+import re
 import signal
 import zipfile
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -39,28 +40,36 @@ settings.load_profile("gsdm")
 Reading = create_stream_type("Reading", {"id": "int64", "value": "float64"}, registry=TypeRegistry())
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Tests of one file are run by one process, and so are all that share what takes long to start; long ones first."""
-    by_file = {}
-    for item in items:
-        by_file.setdefault(item.path, []).append(item)
-    groups = {path: _group(path, members) for path, members in by_file.items()}
-    slow = {groups[item.path] for item in items if item.get_closest_marker("slow")}
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(groups[item.path]))
-    items.sort(key=lambda item: (groups[item.path] not in SHARED, groups[item.path] not in slow))
+SHARED = ("make_grid", "grid_service")
+"""Fixtures that take long to start, and that tests of several files use: Ray and Spark, a coordinator over both."""
 
 
-SHARED = ("airflow", "pools", "grid_service")
-"""What takes long to start: an Airflow, Ray and Spark of the tests, a coordinator over both."""
-
-
-def _group(path, members):
-    used = {name for item in members for name in item.fixturenames}
-    if path.parent.name == "airflow" and "unit" not in path.parts:
+@cache
+def group_of(path):
+    """What a file's tests share with those of others; its path if that is nothing."""
+    if path.parent.name == "airflow" and "integration" in path.parts:
         return "airflow"
-    return next((name for name in SHARED if name in used), path.stem)
+    words = set(re.findall(r"\w+", path.read_text()))
+    return next((fixture for fixture in SHARED if fixture in words), str(path))
+
+
+def pytest_collection_modifyitems(items):
+    """Files whose tests share something stand together; what takes long comes first, if several processes run them."""
+    slow = {group_of(item.path) for item in items if item.get_closest_marker("slow")}
+    order = {group: number for number, group in enumerate(("airflow", *SHARED))}
+    items.sort(key=lambda item: (order.get(group_of(item.path), len(order)), group_of(item.path) not in slow))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Tests of a group are run by one process. (xdist 3.8 groups by a marker, which it does not find in pytest 9.2.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return group_of(config.rootpath / nodeid.partition("::")[0])
+
+    return ByGroup(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,8 @@ One file per family of commands; `commands` has what they share, `shown` how thi
 red line and exit code 1; ``--debug`` shows where they came from.
 """
 
+import signal
+
 from gsdm_grid.cli import (
     airflow,
     bundles,
@@ -18,7 +20,7 @@ from gsdm_grid.cli import (
     splitting,
     trials,
 )
-from gsdm_grid.cli.commands import app
+from gsdm_grid.cli.commands import INTERRUPTED, app
 
 __all__ = [
     "airflow",
@@ -40,4 +42,9 @@ __all__ = [
 
 def main() -> None:
     """Entry point of the console script."""
-    app(prog_name="gsdm")
+    try:
+        app(prog_name="gsdm")
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # all has been ended: one more Ctrl-C is not to kill what is left to do at exit
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise
