@@ -74,7 +74,7 @@ class Installation:
                 starters.submit(pool.warm)
             requests = {place: self._request(plan, places[place], check) for place in sorted(places)}
             try:
-                with self._in_turn([request for (_, host), request in requests.items() if host in ACQUIRED]):
+                with self._in_turn([request for (_, host), request in requests.items() if host in ACQUIRED], check):
                     for place, request in requests.items():
                         group = pools[place].start(request)
                         with self._lock:
@@ -91,13 +91,14 @@ class Installation:
         self._grid.control.wait_for(nodes, self._grid.settings.start_timeout_s, checked)
 
     @contextlib.contextmanager
-    def _in_turn(self, requests: Sequence[HostRequest]) -> Iterator[None]:
+    def _in_turn(self, requests: Sequence[HostRequest], check: Callable[[], None]) -> Iterator[None]:
         if len(requests) < 2:
             yield
             return
         until_s = time.monotonic() + requests[0].deadline_s
         while not self._grid.turn.acquire(timeout=LOOK_S):
-            requests[0].waiting(NOT_YET)
+            self.waiting = NOT_YET  # and no more: only who has the turn asks others to give hosts up
+            check()
             if time.monotonic() > until_s:
                 limit_s = requests[0].deadline_s
                 raise ResourceError(f"query {self._query!r} found no hosts within {limit_s:g} s: {NOT_YET}")

@@ -84,7 +84,7 @@ class ContinuousQuery:
         self._installed: set[str] = set()
         self._recovery = threading.Lock()
         self._rescaling = threading.Lock()
-        self._inherited: set[str] = set()  # operators that were given windows when the query was rescaled
+        self._inherited: set[str] = set()  # operators that were given something when the query was rescaled
         self._held: threading.Event | None = None  # set when a query that is being rescaled has run dry
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -247,7 +247,7 @@ class ContinuousQuery:
         with self._lock:
             self.plan, self.flow = after, flow
             self._finished, self._held = {}, None
-            self._inherited = {operator for operator, memory in inherited.items() if memory.get("held")}
+            self._inherited = {name for name, memory in inherited.items() if memory["state"] or memory.get("held")}
         self._hosts.install(after, inherited)
         for site in sorted(after.sites, key=lambda s: -s.level):
             schedule = self._schedule if site in self._with_sources(after) else {}
@@ -451,7 +451,7 @@ class ContinuousQuery:
         site = self._plan.site(node.partition("/")[2])
         obstacle = recovery_obstacle(self._plan, site)
         if obstacle is None and self._inherited & {operator.id for operator in site.operators}:
-            obstacle = "windows that it was given when the query was rescaled are not kept elsewhere"
+            obstacle = "what it was given when the query was rescaled is not kept elsewhere"
         self.restarts[site.id] = self.restarts.get(site.id, 0) + 1
         if obstacle is None and self.restarts[site.id] > self._grid.settings.restarts:
             return f"it died {self.restarts[site.id]} times"

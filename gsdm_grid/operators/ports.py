@@ -19,6 +19,8 @@ from gsdm_grid.operators.base import Blocks, StreamOperator
 NEVER = np.iinfo(np.int64).min
 ALWAYS = np.iinfo(np.int64).max
 GAPS_KEPT = 100
+REMEMBERED = ("ports", "late", "gap_count", "gaps", "_done", "_mark")
+"""What ordered ports hand over to others in their place."""
 
 
 class Port:
@@ -135,6 +137,19 @@ class OrderedPorts(StreamOperator):
         """See `StreamOperator`."""
         rows = self.ports[port].rows
         return None if rows is None else int(rows.ordinals[0])
+
+    def state(self) -> Any:
+        """See `StreamOperator`: rows that wait for other ports, and how far each port is.
+
+        Ports in the order of ordinals that hold nothing need not know how far they are: what comes has higher ones.
+        """
+        if self.by_ordinal and all(port.rows is None for port in self.ports):
+            return None
+        return {name: getattr(self, name) for name in REMEMBERED}
+
+    def restore(self, state: Any) -> None:
+        """See `StreamOperator`: of as many ports."""
+        vars(self).update(state)
 
     def statistics(self) -> dict[str, Any]:
         """See `StreamOperator`."""

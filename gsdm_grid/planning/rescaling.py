@@ -2,7 +2,8 @@
 
 A query is rescaled at one place in its streams: the sources hold, everything that was read flows out, the sites are
 wired anew, and the sources go on. So nothing is under way when the plan changes. What must move is what functions
-remember from window to window, and the windows that are kept for results to come, where a result takes several.
+remember from window to window, the windows that are kept for results to come, where a result takes several, and those
+that merges keep because other streams are not as far.
 
 Windows are kept by functions over sliding and time windows, and by the overlap partitions in front of them. The
 partitions have all that their functions have, so only they are asked, and every one of their heirs is given the same.
@@ -27,17 +28,30 @@ Stage = tuple[str, int]
 
 def rescaling_obstacle(before: Plan, after: Plan) -> str | None:
     """Why a plan cannot give way to another one in mid-stream; None if it can."""
-    for operator in _operators(before):
-        function = resolve(operator.function)
-        if function.init is not None and function.rescale is None:
-            return f"{function.name!r} keeps state and does not say how to rescale it (@sqf(rescale=…))"
-        if function.kind == "combining" and not over_single_windows(function):
-            return f"{operator.id!r} holds several windows at a time"
-    keepers = _keepers(after)
+    stages, keepers = _stages(after), _keepers(after)
+    for stage, members in _stages(before).items():
+        if (why := _obstacle_of(members, stages.get(stage, ()))) is not None:
+            return why
     for stage, left in _keepers(before).items():
         several = not all(over_single_windows(resolve(operator.function)) for operator in left)
         if several and not _fit(left, keepers.get(stage, ())):
             return f"{left[0].id!r} holds several windows at a time of a part of the stream"
+    if _numbering(before) != _numbering(after):
+        return "windows in the middle of the plan would be numbered otherwise"
+    return None
+
+
+def _obstacle_of(members: Sequence[PlanOperator], heirs: Sequence[PlanOperator]) -> str | None:
+    """Why what operators of one stage remember cannot be handed over; None if it can."""
+    first, function = members[0], resolve(members[0].function)
+    if function.init is not None and function.rescale is None:
+        return f"{function.name!r} keeps state and does not say how to rescale it (@sqf(rescale=…))"
+    if function.init is not None and not heirs:
+        return f"{first.id!r} keeps state, for which the new plan has no place"
+    if function.kind == "combining" and not over_single_windows(function):
+        return f"{first.id!r} holds several windows at a time"
+    if any(one.order == "time" for one in members) and not _alike(members, heirs):
+        return f"{first.id!r} holds windows of one stream until those of others have come, and its streams would change"
     return None
 
 
@@ -55,13 +69,19 @@ def moved(
     """
     made: dict[str, dict[str, Any]] = {}
     stages = _stages(before)
+    for stage in stages.keys() - _stages(after).keys():
+        for operator in stages[stage]:
+            if memories.get(operator.id, {}).get("state") is not None:
+                raise PlanError(f"{operator.id!r} remembers what the new plan has no place for")
     for stage, heirs in _stages(after).items():
         left = [memories[operator.id] for operator in stages.get(stage, ()) if operator.id in memories]
         if not left:
             continue
         states = [memory["state"] for memory in left]
+        function = resolve(heirs[0].function)
+        if function.kind == "combining" and any(states) and not _alike(stages[stage], heirs):
+            raise PlanError(f"{stages[stage][0].id!r} holds windows that the new plan has no place for")
         if len(heirs) != len(left) and any(state is not None for state in states):
-            function = resolve(heirs[0].function)
             assert function.rescale is not None
             divided = function.rescale([load(state) for state in states], len(heirs))
             if len(divided) != len(heirs):
@@ -109,8 +129,20 @@ def _fit(left: Sequence[PlanOperator], heirs: Sequence[PlanOperator]) -> bool:
 
 
 def _of_all(keepers: Sequence[PlanOperator]) -> bool:
-    """Whether each of them sees the whole stream, not its own part of it."""
-    return len(keepers) == 1 or (bool(keepers) and all(map(_overlaps, keepers)))
+    """Whether each of them sees the whole of one stream, not its own part of it, or another stream."""
+    streams = {one.inputs[0] for one in keepers}
+    return len(keepers) == 1 or (len(streams) == 1 and all(map(_overlaps, keepers)))
+
+
+def _alike(left: Sequence[PlanOperator], heirs: Sequence[PlanOperator]) -> bool:
+    """Whether operators have as many input streams each."""
+    return [len(one.inputs) for one in left] == [len(one.inputs) for one in heirs]
+
+
+def _numbering(plan: Plan) -> dict[Stage, int]:
+    """Where windows are numbered anew, and by how many operators: what comes after goes by those numbers."""
+    counts = {stage: sum(one.renumber for one in members) for stage, members in _stages(plan).items()}
+    return {stage: count for stage, count in counts.items() if count}
 
 
 def _overlaps(operator: PlanOperator) -> bool:

@@ -15,6 +15,7 @@ from gsdm_grid import (
     central,
     create_stream_type,
     current_window,
+    parallel,
     parallelize,
     pipe,
     register_input_stream,
@@ -137,6 +138,57 @@ def test_windows_that_are_kept_for_results_to_come_move_too(make_grid, placement
         assert [value for block in found for value in block.value.tolist()] == expected(read)
     finally:
         query.drop()
+
+
+def rescaled_thrice(grid, flow, *sources):
+    """Values that a query gives which is given the same flow three times while it runs, and how far it has read."""
+    query = grid.cq(flow, list(sources))
+    found = []
+    try:
+        query.run()
+        ordinals, wait_for, reader = counted(query, found)
+        for _ in range(3):
+            wait_for(len(ordinals) + 200)
+            query.rescale(flow)
+        wait_for(len(ordinals) + 200)
+        query.stop(60)
+        reader.join(60)
+        return [value for block in found for value in block.value.tolist()], query.positions()
+    finally:
+        query.drop()
+
+
+def test_results_that_wait_in_a_merge_for_a_rare_key_are_not_lost(threads_grid):
+    def rare(number):
+        return number % 3 == 0
+
+    def calls():
+        for number in itertools.count():
+            yield {"ts": number, "key": int(rare(number)), "value": float(number)}
+
+    keyed = create_stream_type("Keyed", {"key": "int64", "value": "float64"}, registry=TypeRegistry())
+    flow = PCC(2, ("hashpart", {"key": "key"}), "aggregate", {"size": 3, "step": 1, "how": "sum"}, "S-Merge")
+    source = register_input_stream(keyed, None, "generator", function=calls, rate=2000)
+    got, read = rescaled_thrice(threads_grid, flow, source)
+    results = {}
+    for of_key in (False, True):
+        rows = [number for number in range(*read.values()) if rare(number) == of_key]
+        results |= {row: float(sum(rows[at : at + 3])) for at, row in enumerate(rows[:-2])}
+    expected = [results[row] for row in sorted(results)]
+    assert got == expected[: len(got)]
+    assert len(expected) - len(got) < 20  # they wait for the next rare one
+
+
+def test_windows_that_wait_in_a_merge_by_time_are_not_lost(threads_grid):
+    def levels(step, offset):
+        return lambda: ({"ts": ts, "value": float(ts)} for ts in itertools.count(offset, step))
+
+    ahead = register_input_stream(Level, None, "generator", function=levels(100, 0), rate=500)
+    behind = register_input_stream(Level, None, "generator", function=levels(10, 1), rate=2000)
+    got, read = rescaled_thrice(threads_grid, pipe(parallel(2, "identity"), central("S-Merge", None, 2)), ahead, behind)
+    first, second = read.values()
+    expected = sorted([*range(0, first * 100, 100), *range(1, second * 10, 10)])
+    assert got == expected[: len(got)]
 
 
 def _divide(states, sites):

@@ -78,6 +78,44 @@ def test_what_cannot_be_moved_is_said_before_anything_is_touched(before, after, 
     assert told in rescaling_obstacle(before, after)
 
 
+def in_stages(first, second):
+    return plan(pipe(first, second))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (
+            in_stages(PCC(2, "RRpart", "fft3", {}, "S-Merge"), central("aggregate", SLIDING)),
+            in_stages(
+                PCC(2, "RRpart", "fft3", {}, "S-Merge"), parallelize("aggregate", SLIDING, "window_distribute", 2)
+            ),
+            "would be numbered otherwise",
+        ),
+        (
+            plan(PCC(2, "RRpart", "PCC", [2, ("overlap_part", SLIDING), "aggregate", SLIDING, "S-Merge"], "S-Merge")),
+            plan(PCC(2, "RRpart", "PCC", [3, ("overlap_part", SLIDING), "aggregate", SLIDING, "S-Merge"], "S-Merge")),
+            "of a part of the stream",
+        ),
+    ],
+    ids=["numbers begin in between", "partitions of different streams"],
+)
+def test_plans_that_do_not_correspond_are_refused(before, after, told):
+    assert told in rescaling_obstacle(before, after)
+
+
+def test_a_merge_that_holds_windows_hands_them_to_one_of_as_many_streams():
+    before = by_key(2)
+    (merge,) = operators(before, "S-Merge")
+    memories = left(before)
+    memories[merge]["state"] = b"pending"
+    assert move(before, by_key(2), memories)[merge]["state"] == b"pending"
+    with pytest.raises(PlanError, match=r"'S-Merge.0' holds windows that the new plan has no place for"):
+        move(before, by_key(3), memories)
+    with pytest.raises(PlanError, match="remembers what the new plan has no place for"):
+        move(before, plan(central("aggregate", SLIDING)), memories)
+
+
 def test_every_new_partition_begins_with_what_the_fullest_old_one_held():
     before, after = in_parts(2), in_parts(3)
     first, second = operators(before, "overlap_part")
