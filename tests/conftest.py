@@ -24,6 +24,7 @@ from gsdm_grid import (
 from gsdm_grid.model import TypeRegistry
 
 DEADLINE_S = 60.0
+os.environ.setdefault("RAY_worker_niceness", "0")  # else what Ray hosts gives way to whatever other tests do
 os.environ["_AIRFLOW__AS_LIBRARY"] = "1"  # imported by a test, Airflow sets up no home, no logging and no database
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; programs under test inherit it
@@ -108,15 +109,12 @@ def make_grid(pools):
 
 @pytest.fixture(scope="session")
 def shared_memory():
-    """Names of the shared memory of this process, those below it, and those that have gone: others run tests too."""
-    here = psutil.Process()
+    """Names of the shared memory of this process, of those below it, and of those given: others run tests too."""
 
-    def of_others():
-        return set(psutil.pids()) - {here.pid, *(one.pid for one in here.children(recursive=True))}
-
-    def names():
-        found = {path.name: int(path.name.split("-")[1]) for path in Path("/dev/shm").glob("gsdm-*")}
-        return {name for name, pid in found.items() if pid not in of_others()} if found else set()
+    def names(pids=()):
+        here = psutil.Process()
+        ours = {here.pid, *(one.pid for one in here.children(recursive=True)), *pids}
+        return {path.name for path in Path("/dev/shm").glob("gsdm-*") if int(path.name.split("-")[1]) in ours}
 
     return names
 

@@ -6,15 +6,20 @@ const TRY_AGAIN = "The coordinator does not answer; trying again.";
 
 /** Why there is no answer: `kind` of the problem document, or "unreachable"; the message is for people. */
 export class Problem extends Error {
-  constructor(kind, message) {
+  constructor(kind, message, shown) {
     super(message);
     this.kind = kind;
+    this.shown = shown; // the token
   }
 }
 
 export const token = {
   get: () => localStorage.getItem(KEPT),
-  forget: () => localStorage.removeItem(KEPT),
+
+  /** Forget the token; if one is given, only that: another one may have been entered meanwhile. */
+  forget(given = token.get()) {
+    if (token.get() === given) localStorage.removeItem(KEPT);
+  },
 
   /** Keep a token; gives whether it can be one. */
   keep(given) {
@@ -47,7 +52,8 @@ export async function askIfThere(path) {
 }
 
 async function asked(path) {
-  const headers = { Authorization: `Bearer ${token.get()}` };
+  const shown = token.get();
+  const headers = { Authorization: `Bearer ${shown}` };
   let answer;
   try {
     answer = await fetch(path, { headers, credentials: "omit", signal: AbortSignal.timeout(PATIENCE_MS) });
@@ -57,5 +63,5 @@ async function asked(path) {
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => null);
   if (!told?.type) throw new Problem("unreachable", TRY_AGAIN);
-  throw new Problem(told.type.replace("urn:gsdm:problem:", ""), told.detail);
+  throw new Problem(told.type.replace("urn:gsdm:problem:", ""), told.detail, shown);
 }

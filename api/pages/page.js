@@ -42,7 +42,7 @@ async function renewPage() {
 function tell(problem) {
   if (problem.kind === "unauthorized") {
     whyAsked = NOT_KNOWN;
-    token.forget();
+    token.forget(problem.shown);
   } else if (problem.kind === "not-found") {
     renew(part("shown"), []);
     notice(`${problem.message}. Looking for it again.`);

@@ -15,21 +15,23 @@ export class Picture {
   shown(path, key, alt) {
     if (key !== this.#key) {
       this.#key = key;
-      this.#fetch(path);
+      this.#fetch(path, key);
     }
     if (this.#address) return element("img", { class: "picture", src: this.#address, alt });
     return element("p", { class: "quiet" }, this.#told);
   }
 
-  async #fetch(path) {
+  async #fetch(path, key) {
     try {
+      const picture = await askBlob(path);
+      if (key !== this.#key) return; // a newer one is on its way
       const old = this.#address;
-      this.#address = URL.createObjectURL(await askBlob(path));
+      this.#address = URL.createObjectURL(picture);
       if (old) URL.revokeObjectURL(old);
       dispatchEvent(new Event(DRAWN));
     } catch (problem) {
       this.#told = `There is no picture: ${problem.message}`;
-      if (problem.kind === "unreachable") this.#key = null; // asked for again
+      if (["unreachable", "unauthorized"].includes(problem.kind)) this.#key = null; // asked for again
     }
   }
 }

@@ -237,6 +237,7 @@ class RayPool:
         options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": "ERROR"}
         if self._address is None:
             options |= {"num_cpus": EMBEDDED_CPUS, "include_dashboard": self._dashboard}
+            options["_system_config"] = {"worker_niceness": 0}  # Ray's 15 would let streams give way to everything else
         try:
             ray.init(address=self._address or "local", **options)
         except BaseException as error:

@@ -85,7 +85,7 @@ def test_a_dropped_query_leaves_no_thread_no_socket_and_no_shared_memory(grid, r
     query.drop()
     import threading
 
-    eventually(lambda: (sockets(), shared_memory()) == before)
+    eventually(lambda: (sockets(), shared_memory(pids)) == before)
     eventually(lambda: not any(thread.name.startswith(f"{query.id}/") for thread in threading.enumerate()))
     assert pids
 

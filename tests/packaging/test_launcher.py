@@ -68,6 +68,10 @@ class Machine:
         return done, self.calls.read_text().splitlines()
 
 
+ALL = "--numprocesses logical --maxprocesses 4 --dist loadscope --no-loadscope-reorder"
+"""How all tests are run: on several cores."""
+
+
 @pytest.fixture
 def machine(tmp_path):
     return Machine(tmp_path.resolve())
@@ -232,16 +236,16 @@ def test_root_on_debian_gets_a_browser_for_the_tests(installed):
     executable(installed.tools / "apt-get", '#!/usr/bin/env bash\necho "apt-get $*" >>"$CALLS"\n')
     java = str(installed.java("java", "17.0.1"))
     _, calls = installed.run("test", JAVA_HOME=java)
-    assert calls == ["apt-get update", "apt-get install -y --no-install-recommends chromium", "-m pytest"]
+    assert calls == ["apt-get update", "apt-get install -y --no-install-recommends chromium", f"-m pytest {ALL}"]
     executable(installed.tools / "chromium", "")
-    assert installed.run("test", JAVA_HOME=java)[1] == ["-m pytest"]
+    assert installed.run("test", JAVA_HOME=java)[1] == [f"-m pytest {ALL}"]
 
 
 def test_tests_run_without_a_browser_if_there_is_none_to_be_had(installed):
     executable(installed.tools / "id", "#!/usr/bin/env bash\necho 0\n")
     executable(installed.tools / "apt-get", "#!/usr/bin/env bash\nexit 1\n")
     done, calls = installed.run("test", JAVA_HOME=str(installed.java("java", "17.0.1")))
-    assert calls == ["-m pytest"]
+    assert calls == [f"-m pytest {ALL}"]
     assert "no browser to be had" in sentences(done)[-1]
 
 

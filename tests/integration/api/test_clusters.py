@@ -57,9 +57,11 @@ def coordinator(make_service, cluster, tmp_path_factory):
 
 
 @pytest.fixture
-def clustered(coordinator, done):
-    """The coordinator; after a test its queries are removed, and nothing of the cluster is held any more."""
+def clustered(coordinator, cluster, done):
+    """The coordinator; after a test its queries are removed, the cluster is whole, and nothing of it is held any more."""
     yield coordinator
+    while len(cluster.worker_nodes) < 2:
+        cluster.add_node(num_cpus=4, labels={"near": "antenna-3"})
     with coordinator.client() as client:
         for query in client.get("/v1/queries").json()["items"]:
             done(client, client.delete(f"/v1/queries/{query['name']}"))
@@ -162,7 +164,6 @@ def test_a_query_whose_machine_is_removed_comes_back_by_itself_and_its_result_is
         over = lambda query: query["state"] == query["desired"] == "installed"  # noqa: E731
         eventually(lambda: client.get("/v1/queries/q").json(), over, 60)
         assert timestamps(client) == [number * PERIOD_NS for number in range(1000)]
-    cluster.add_node(num_cpus=4)
 
 
 AUTOSCALED = {
