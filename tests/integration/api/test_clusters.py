@@ -58,7 +58,7 @@ def coordinator(make_service, cluster, tmp_path_factory):
 
 @pytest.fixture
 def clustered(coordinator, cluster, done):
-    """The coordinator; after a test its queries are removed, the cluster is whole, and nothing of it is held any more."""
+    """The coordinator; after a test its queries go, the cluster is whole, and nothing of it is held any more."""
     yield coordinator
     while len(cluster.worker_nodes) < 2:
         cluster.add_node(num_cpus=4, labels={"near": "antenna-3"})
