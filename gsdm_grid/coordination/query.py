@@ -6,6 +6,7 @@ they report comes back as events. A query that fails ends its hosts by itself an
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -472,14 +473,27 @@ class ContinuousQuery:
                 control.call(node, {"do": "batch", "commands": self._hosts.commands(self._plan, site)})
                 if self.state in ("active", "stopping"):
                     control.call(node, {"do": "activate"})
-                for stream in self._plan.streams_of(site.id):
-                    if stream.kind == "channel" and stream.to_site == site.id and stream.from_site is not None:
-                        command = {"do": "redirect", "stream": stream.name, "endpoint": endpoint}
-                        control.call(self.node(stream.from_site), command)
+                self._redirect_producers(site, endpoint)
         except NodeLost:
-            return  # one of them died again: its next registration starts another recovery
+            return  # it died again: its next registration starts another recovery
         except GsdmError as error:
             self._fail(error)
+
+    def _redirect_producers(self, site: PlanSite, endpoint: str) -> None:
+        """Have all that send to a site send to this endpoint, from what it has not acknowledged on.
+
+        One that has died too is told by its own recovery, which comes after this one; others do not wait for it.
+        """
+        control, sent = self._grid.control, []
+        for stream in self._plan.streams_of(site.id):
+            if stream.kind == "channel" and stream.to_site == site.id and stream.from_site is not None:
+                producer = self.node(stream.from_site)
+                with contextlib.suppress(NodeLost):
+                    command = {"do": "redirect", "stream": stream.name, "endpoint": endpoint}
+                    sent.append((producer, control.send(producer, command)))
+        for producer, future in sent:
+            with contextlib.suppress(NodeLost):
+                control.result(producer, future)
 
     # -- inside --------------------
 

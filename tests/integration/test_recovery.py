@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gsdm_grid import PCC, PhysicalWindow, Radio, mergestream, parasplit, pipe, register_input_stream
+from gsdm_grid.testing import eventually
 
 COUNT = 10_000
 
@@ -44,6 +45,25 @@ def test_every_window_arrives_once_and_in_order_though_a_process_is_killed(grid,
     assert query.restarts == {victim: 1}
     assert result.ts.tolist() == block.ts.tolist()
     np.testing.assert_allclose(result.x, np.fft.fft(block.x), atol=1e-3)
+
+
+@pytest.mark.slow
+def test_every_window_arrives_once_and_in_order_though_several_processes_are_killed(make_grid, radio_block):
+    victims = ("combine.0", "compute.0")  # when the first is back, the second is not: nobody is to wait for it
+    grid, block = make_grid("ray", block_bytes=20_000), radio_block(COUNT, 32)
+    query = grid.cq(FLOWS["window distribute"](), [register_input_stream(Radio, block)]).run()
+    got, killed = [], False
+    for result in query.blocks():
+        got.append(result)
+        if not killed and sum(map(len, got)) > COUNT // 10:
+            for victim in victims:
+                os.kill(grid.control.registration(query.node(victim)).pid, signal.SIGKILL)
+                eventually(lambda victim=victim: victim in query.restarts)
+            killed = True
+    query.wait(60)
+    assert PhysicalWindow.concat(got).ts.tolist() == block.ts.tolist()
+    assert query.restarts == dict.fromkeys(victims, 1)
+    query.drop()
 
 
 @pytest.mark.slow
