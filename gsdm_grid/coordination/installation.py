@@ -50,6 +50,8 @@ class Installation:
         self._groups: list[HostGroup] = []
         self._nodes: set[str] = set()
         self._lock = threading.Lock()
+        self.ending = threading.RLock()
+        """Held while its nodes are ended: others of the same names are not started before that is over."""
 
     def node(self, site: PlanSite | str) -> str:
         """Name of the working node of a site."""
@@ -63,6 +65,8 @@ class Installation:
         """
         if not sites:
             return
+        with self.ending:
+            pass
         with self._lock:
             self._nodes |= {self.node(site) for site in sites}
         places: dict[tuple[str, HostKind], list[PlanSite]] = {}
@@ -164,13 +168,14 @@ class Installation:
 
     def release_all(self) -> None:
         """End all nodes and their hosts. Safe to call twice."""
-        with self._lock:
-            groups, self._groups = self._groups, []
-            nodes, self._nodes = self._nodes, set()
-        self._drop(list(nodes))
-        for group in groups:
-            group.stop(self._grid.settings.drop_timeout_s)
-        self._grid.control.forget(list(nodes))
+        with self.ending:
+            with self._lock:
+                groups, self._groups = self._groups, []
+                nodes, self._nodes = self._nodes, set()
+            self._drop(list(nodes))
+            for group in groups:
+                group.stop(self._grid.settings.drop_timeout_s)
+            self._grid.control.forget(list(nodes))
 
     def _drop(self, nodes: Sequence[str]) -> None:
         for node in nodes:

@@ -536,12 +536,13 @@ class ContinuousQuery:
         threading.Thread(target=work, args=args, name=f"{self.id}-{work.__name__}", daemon=True).start()
 
     def _fail(self, error: GsdmError) -> None:
-        with self._changed:
-            if self.state in ("failed", "dropped"):
-                return
-            self.error = error
-            self._set("failed")
-        self._release_hosts()
+        with self._hosts.ending:  # whoever sees that it has failed may install it again at once
+            with self._changed:
+                if self.state in ("failed", "dropped"):
+                    return
+                self.error = error
+                self._set("failed")
+            self._release_hosts()
 
     def _release_hosts(self) -> None:
         """Drop all working nodes and end their hosts, and let go of what is shared with others."""

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from gsdm_grid import PCC, Grid, register_input_stream, register_result_stream
-from gsdm_grid.errors import ResourceError
+from gsdm_grid import PCC, Grid, Settings, register_input_stream, register_result_stream
+from gsdm_grid.errors import NodeLost, ResourceError
 from gsdm_grid.hosts import ThreadPool
 from gsdm_grid.planning import parse_demands
 from gsdm_grid.testing import eventually
@@ -47,6 +47,33 @@ class FakePool(ThreadPool):
 
         group.stop = give_back
         return group
+
+
+class SlowPool(ThreadPool):
+    """Threads that take a while to be taken leave of."""
+
+    def start(self, request):
+        group = super().start(request)
+        stop = group.stop
+
+        def later(timeout_s):
+            stop(timeout_s)
+            time.sleep(0.5)
+
+        group.stop = later
+        return group
+
+
+def test_a_query_that_failed_may_be_installed_again_while_its_hosts_are_still_being_ended(reading, readings):
+    settings = Settings(start_timeout_s=5)
+    with Grid("ray", settings, pools={"ray": SlowPool()}) as grid:
+        query = grid.cq("identity", [register_input_stream(reading, [readings(30)])])
+        query.install()
+        failing = threading.Thread(target=query._fail, args=(NodeLost("q/compute.0", "pulled the plug"),))
+        failing.start()
+        eventually(lambda: query.state == "failed")
+        assert len(list(query.run().results())) == 30
+        failing.join(60)
 
 
 @pytest.fixture
