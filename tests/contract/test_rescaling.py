@@ -123,34 +123,22 @@ def test_windows_that_are_kept_for_results_to_come_move_too(make_grid, placement
         for number in itertools.count():
             yield {"ts": number * 10, "value": float(number)}
 
-    query = grid.cq(flow(1), [register_input_stream(Level, None, "generator", function=levels, rate=2000)])
+    source = register_input_stream(Level, None, "generator", function=levels, rate=2000)
+    got, read = rescaled(grid, [flow(degree) for degree in (1, 3, 2, 2, 1)], 60, source)
+    assert got == expected(*read.values())
+
+
+def rescaled(grid, flows, apart, *sources):
+    """Values that a query gives which is given one flow after the other while it runs, and how far it has read."""
+    query = grid.cq(flows[0], list(sources))
     found = []
     try:
         query.run()
         ordinals, wait_for, reader = counted(query, found)
-        for degree in (3, 2, 2, 1):
-            wait_for(len(ordinals) + 60)
-            query.rescale(flow(degree))
-        wait_for(len(ordinals) + 60)
-        query.stop(60)
-        reader.join(60)
-        (read,) = query.positions().values()
-        assert [value for block in found for value in block.value.tolist()] == expected(read)
-    finally:
-        query.drop()
-
-
-def rescaled_thrice(grid, flow, *sources):
-    """Values that a query gives which is given the same flow three times while it runs, and how far it has read."""
-    query = grid.cq(flow, list(sources))
-    found = []
-    try:
-        query.run()
-        ordinals, wait_for, reader = counted(query, found)
-        for _ in range(3):
-            wait_for(len(ordinals) + 200)
+        for flow in flows[1:]:
+            wait_for(len(ordinals) + apart)
             query.rescale(flow)
-        wait_for(len(ordinals) + 200)
+        wait_for(len(ordinals) + apart)
         query.stop(60)
         reader.join(60)
         return [value for block in found for value in block.value.tolist()], query.positions()
@@ -169,7 +157,7 @@ def test_results_that_wait_in_a_merge_for_a_rare_key_are_not_lost(threads_grid):
     keyed = create_stream_type("Keyed", {"key": "int64", "value": "float64"}, registry=TypeRegistry())
     flow = PCC(2, ("hashpart", {"key": "key"}), "aggregate", {"size": 3, "step": 1, "how": "sum"}, "S-Merge")
     source = register_input_stream(keyed, None, "generator", function=calls, rate=2000)
-    got, read = rescaled_thrice(threads_grid, flow, source)
+    got, read = rescaled(threads_grid, [flow] * 4, 200, source)
     results = {}
     for of_key in (False, True):
         rows = [number for number in range(*read.values()) if rare(number) == of_key]
@@ -185,7 +173,8 @@ def test_windows_that_wait_in_a_merge_by_time_are_not_lost(threads_grid):
 
     ahead = register_input_stream(Level, None, "generator", function=levels(100, 0), rate=500)
     behind = register_input_stream(Level, None, "generator", function=levels(10, 1), rate=2000)
-    got, read = rescaled_thrice(threads_grid, pipe(parallel(2, "identity"), central("S-Merge", None, 2)), ahead, behind)
+    flow = pipe(parallel(2, "identity"), central("S-Merge", None, 2))
+    got, read = rescaled(threads_grid, [flow] * 4, 200, ahead, behind)
     first, second = read.values()
     expected = sorted([*range(0, first * 100, 100), *range(1, second * 10, 10)])
     assert got == expected[: len(got)]

@@ -2,7 +2,6 @@
 
 import os
 import re
-import statistics
 import subprocess
 import sys
 import threading
@@ -175,4 +174,4 @@ def test_two_hundred_queries_of_twenty_clients_are_stored_once_each(service, res
     assert answers.count(422) == 20
     stored = rest.get("/v1/queries", params={"name": "load-", "limit": 500}).json()["items"]
     assert len({query["name"] for query in stored}) == len(stored) == 180
-    assert statistics.median(taken_s) < 1.0  # not all: other tests may have the cores
+    assert max(taken_s) < 1.0

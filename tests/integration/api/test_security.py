@@ -292,7 +292,7 @@ def test_no_pattern_of_a_request_takes_long(ask):
         assert ask("POST", "/v1/types", json=document).status_code == 422
         inline = {**QUERY, "name": "evil", "inputs": [{**QUERY["inputs"][0], "type": document}]}
         assert ask("POST", "/v1/queries", json=inline).status_code == 422
-    assert time.monotonic() - started_s < 60  # they would take years
+    assert time.monotonic() - started_s < 10
 
 
 @pytest.mark.parametrize("name", ["../../evil.py", "/tmp/evil.py", "a/../../../evil.py", "..\\evil.py"])
