@@ -267,8 +267,8 @@ class _Checker:
 
         def divided(rows: Rows) -> Any:
             divisor = _wide(right.evaluate(rows))
-            if np.ndim(divisor) and not np.all(divisor):
-                rows.fault(int(np.flatnonzero(divisor == 0)[0]), "division by zero")
+            if len(rows) and not np.all(divisor):
+                rows.fault(int(np.flatnonzero(np.equal(divisor, 0))[0]), "division by zero")
             return operator(_wide(left.evaluate(rows)), divisor)
 
         return Part(kind, divided, guarded or right.constant is None)

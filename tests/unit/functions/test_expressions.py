@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from gsdm_grid import create_stream_type
@@ -184,6 +184,7 @@ def divides_by_a_constant_zero(text):
 
 
 @settings(max_examples=300)
+@example(text="(kind // ((0) + (0)))", kinds=[0])
 @given(text=st.recursive(leaves, _grown, max_leaves=8), kinds=st.lists(st.integers(-128, 127), min_size=1, max_size=6))
 def test_any_arithmetic_gives_what_python_gives_tuple_by_tuple(text, kinds):
     block = events(
