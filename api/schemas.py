@@ -97,6 +97,7 @@ class FunctionDocument(BaseModel):
     output: str
     parameters: list[ParameterDocument]
     whole: bool
+    uses_neighbours: bool
     strategies: list[dict[str, Any]]
     doc: str
     bundle: str | None = None

@@ -44,7 +44,7 @@ def apply(function: str | StreamFunction, block: PhysicalWindow, **params: Any) 
     [4.0, 0.0, 0.0, 0.0]
     """
     found = functions.get(function)
-    view = StreamView(block.type, found.whole)
+    view = StreamView(block.type, found.whole, None if found.uses_neighbours else found.name)
     view.feed(block)
     bound = found.bind(params)
     if found.init is not None:

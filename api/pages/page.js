@@ -9,7 +9,7 @@ import { listOfQueries, pageOfQuery } from "./queries.js";
 const RENEWED_EVERY_MS = 2000;
 const PAGES = { "": listOfQueries, queries: pageOfQuery, trials: pageOfTrial, optimizations: pageOfOptimization };
 
-const FIRST_TIME = "Whoever looks shows a token.";
+const FIRST_TIME = "Enter a token to see this page.";
 const NOT_KNOWN = "The coordinator does not know this token: it was mistyped, was revoked or has expired.";
 
 const part = (id) => document.getElementById(id);

@@ -31,7 +31,7 @@ IfMatch = Annotated[str | None, Header(alias="If-Match", description="Only if th
 SPECIFICATION: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "description": "The query's specification: see docs/rest.md.",
+        "description": "The query's specification: see docs/coordinator.md, 'A specification'.",
         "content": {
             form: {"schema": {"$ref": "#/components/schemas/QuerySpecification"}, "example": EXAMPLE}
             for form in ("application/json", "application/yaml")

@@ -41,10 +41,10 @@ INLINE_BYTES = 4096  # smaller blocks go into the message
 
 @dataclass(frozen=True)
 class ChannelLimits:
-    """How much may be under way on one channel: sent, but not yet consumed."""
+    """How much may be under way on one channel: sent, but not yet consumed. The defaults are in `Settings`."""
 
-    blocks: int = 32
-    bytes: int = 64 << 20
+    blocks: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,18 @@ class Carrier(Protocol):
 
 
 class Outlet:
-    """The sending end of a channel. Bound to the engine's thread."""
+    """The sending end of a channel. Bound to the engine's thread.
+
+    ``epoch`` is issued by the coordinator, greater for every outlet of a stream than for those before it: a consumer
+    listens to the greatest one. No clock is asked, because those of two machines, or of one, may go back.
+    """
 
     def __init__(
-        self, carrier: Carrier, stream: str, endpoint: str, limits: ChannelLimits, ring_bytes: int = 0
+        self, carrier: Carrier, stream: str, endpoint: str, limits: ChannelLimits, epoch: int, ring_bytes: int = 0
     ) -> None:
         self.stream = stream
         self.endpoint = endpoint
-        self.epoch = time.time_ns()
+        self.epoch = epoch
         self.next = 0
         self.released = 0
         self.sent_again = 0

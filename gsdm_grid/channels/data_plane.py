@@ -71,10 +71,13 @@ class DataPlane:
         self._inlets[stream] = made = Inlet(self, stream, stream_type, deliver)
         return made
 
-    def outlet(self, stream: str, endpoint: str, limits: ChannelLimits, shared: bool) -> Outlet:
-        """The sending end of a new channel to the working node at this endpoint; ``shared`` if on the same machine."""
+    def outlet(self, stream: str, endpoint: str, limits: ChannelLimits, shared: bool, epoch: int) -> Outlet:
+        """The sending end of a new channel to the working node at this endpoint; ``shared`` if on the same machine.
+
+        ``epoch``: see `Outlet`.
+        """
         ring_bytes = 2 * limits.bytes if shared and shared_memory.available() else 0
-        self._outlets[stream] = made = Outlet(self, stream, endpoint, limits, ring_bytes)
+        self._outlets[stream] = made = Outlet(self, stream, endpoint, limits, epoch, ring_bytes)
         return made
 
     def forget(self, streams: Iterable[str]) -> None:

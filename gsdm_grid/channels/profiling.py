@@ -77,7 +77,7 @@ def seconds_through_channel(size: int, count: int, shared: bool, key: Installati
     context = zmq.Context()
     plane = DataPlane(key, context, "127.0.0.1", lambda: None)
     try:
-        outlet = plane.outlet("profile", here.recv(), ChannelLimits(8, 1 << 25), shared)
+        outlet = plane.outlet("profile", here.recv(), ChannelLimits(8, 1 << 25), shared, epoch=0)
         spent_s = _send(outlet, size, count, plane, process)
         here.send("enough")
     except EOFError:

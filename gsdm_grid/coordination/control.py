@@ -10,8 +10,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -40,6 +39,15 @@ class Registration:
     host: str
 
 
+@dataclass(frozen=True)
+class Call:
+    """A command that was sent, and its answer to come."""
+
+    number: int
+    node: str
+    answer: Future[Any]
+
+
 class ControlServer:
     """Serves one coordinator. ``on_event`` is called in the server's thread and must not block."""
 
@@ -56,8 +64,9 @@ class ControlServer:
         self._outgoing: SimpleQueue[tuple[bytes, bytes]] = SimpleQueue()
         self._nodes: dict[str, Registration] = {}
         self._changed = threading.Condition()
-        self._pending: dict[int, tuple[str, Future[Any]]] = {}
+        self._pending: dict[int, Call] = {}  # whoever takes a call out settles it
         self._ids = itertools.count(1)
+        self._epochs = itertools.count(1)
         self._closing = False
         self._thread = threading.Thread(target=self._serve, name="gsdm-control", daemon=True)
         self._thread.start()
@@ -85,34 +94,36 @@ class ControlServer:
 
     def call(self, node: str, command: Mapping[str, Any], timeout_s: float = 60.0) -> Any:
         """Send a command and wait for its answer; the node's error is raised here."""
-        return self.result(node, self.send(node, command), timeout_s)
+        return self.result(self.send(node, command), timeout_s)
 
-    def send(self, node: str, command: Mapping[str, Any]) -> Future[Any]:
-        """Send a command; the future becomes its answer."""
-        number = next(self._ids)
-        future: Future[Any] = Future()
+    def send(self, node: str, command: Mapping[str, Any]) -> Call:
+        """Send a command; ask `result` for its answer."""
+        call = Call(next(self._ids), node, Future())
         identity = self.registration(node).identity
-        self._pending[number] = (node, future)
-        self._outgoing.put((identity, msgpack.packb({**command, "id": number})))
+        self._pending[call.number] = call
+        self._outgoing.put((identity, msgpack.packb({**command, "id": call.number})))
         self._waker.wake()
-        return future
+        return call
 
-    def result(self, node: str, future: Future[Any], timeout_s: float = 60.0) -> Any:
-        """The answer behind a future of `send`."""
-        try:
-            return future.result(timeout_s)
-        except FutureTimeout:
-            raise NodeLost(node, f"no answer within {timeout_s:g} s") from None
+    def result(self, call: Call, timeout_s: float = 60.0) -> Any:
+        """The answer to a command of `send`. One that comes after the timeout is dropped."""
+        wait([call.answer], timeout_s)
+        if self._pending.pop(call.number, None) is not None:
+            raise NodeLost(call.node, f"no answer within {timeout_s:g} s")
+        return call.answer.result()  # it is there, or another thread is just putting it there
+
+    def new_epoch(self) -> int:
+        """An epoch for the sending end of a channel, greater than all that were issued before. Any thread."""
+        return next(self._epochs)
 
     def forget(self, nodes: Sequence[str]) -> None:
         """These nodes are gone: who still waits for an answer is told."""
         with self._changed:
             for node in nodes:
                 self._nodes.pop(node, None)
-        for number, (node, future) in list(self._pending.items()):
-            if node in nodes and not future.done():
-                self._pending.pop(number, None)
-                future.set_exception(NodeLost(node, "it is gone"))
+        for number, call in list(self._pending.items()):
+            if call.node in nodes and self._pending.pop(number, None) is not None:
+                call.answer.set_exception(NodeLost(call.node, "it is gone"))
 
     def close(self) -> None:
         """End the thread and close the socket."""
@@ -180,10 +191,10 @@ class ControlServer:
             self._on_event(event)
 
     def _answer(self, event: Event) -> None:
-        _, future = self._pending.pop(event["id"], ("", None))
-        if future is None or future.done():
-            return
+        call = self._pending.pop(event["id"], None)
+        if call is None:
+            return  # nobody waits for it any more
         if "error" in event:
-            future.set_exception(unpack_error(event["error"]))
+            call.answer.set_exception(unpack_error(event["error"]))
         else:
-            future.set_result(event["value"])
+            call.answer.set_result(event["value"])

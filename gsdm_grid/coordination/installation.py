@@ -145,8 +145,8 @@ class Installation:
     def at_once(self, commands: Sequence[tuple[PlanSite, Command]]) -> list[Any]:
         """Send commands to several sites together; gives their answers."""
         control = self._grid.control
-        sent = [(self.node(site), control.send(self.node(site), command)) for site, command in commands]
-        return [control.result(node, future) for node, future in sent]
+        calls = [control.send(self.node(site), command) for site, command in commands]
+        return [control.result(call) for call in calls]
 
     def lost(self) -> dict[str, str]:
         """Nodes whose host died, with the reason."""
@@ -218,5 +218,5 @@ class Installation:
                 there = control.registration(self.node(stream.to_site))
                 here = control.registration(self.node(site))
                 shared = settings.shared_memory and there.machine == here.machine
-                told |= {"endpoint": there.endpoint, "shared": shared}
+                told |= {"endpoint": there.endpoint, "shared": shared, "epoch": control.new_epoch()}
         return told

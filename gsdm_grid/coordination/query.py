@@ -484,16 +484,16 @@ class ContinuousQuery:
 
         One that has died too is told by its own recovery, which comes after this one; others do not wait for it.
         """
-        control, sent = self._grid.control, []
+        control, calls = self._grid.control, []
         for stream in self._plan.streams_of(site.id):
             if stream.kind == "channel" and stream.to_site == site.id and stream.from_site is not None:
                 producer = self.node(stream.from_site)
                 with contextlib.suppress(NodeLost):
                     command = {"do": "redirect", "stream": stream.name, "endpoint": endpoint}
-                    sent.append((producer, control.send(producer, command)))
-        for producer, future in sent:
+                    calls.append(control.send(producer, command))
+        for call in calls:
             with contextlib.suppress(NodeLost):
-                control.result(producer, future)
+                control.result(call)
 
     # -- inside --------------------
 

@@ -118,6 +118,7 @@ class SharedParts:
                     "channel": channel,
                     "endpoint": there.endpoint,
                     "shared": settings.shared_memory and there.machine == here.machine,
+                    "epoch": self._grid.control.new_epoch(),
                     "limits": {"blocks": settings.channel_blocks, "bytes": settings.channel_bytes},
                     "options": tap["options"],
                 },

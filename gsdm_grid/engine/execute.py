@@ -62,7 +62,8 @@ class Execute(StreamOperator):
         self._function = function
         self._params = dict(params)
         self._output = output_type
-        self._views = [StreamView(given, function.whole) for given in input_types]
+        single_for = None if function.uses_neighbours else function.name
+        self._views = [StreamView(given, function.whole, single_for) for given in input_types]
         self._marks = [NO_MARK] * len(input_types)
         self._mark = NO_MARK
         self._short: StreamView | None = None
@@ -115,13 +116,21 @@ class Execute(StreamOperator):
             cleanup = self._function.cleanup
             guarded(self._vertex, self._function.name, lambda: cleanup(self._params["state"]))
 
+    def _call(self, argument: Any) -> Any:
+        try:
+            return user_call(self._vertex, self._function, argument, **self._params)
+        finally:
+            for view in self._views:
+                if view.refused is not None:  # even if the function has caught the error
+                    raise FunctionError(self._vertex, self._function.name, view.refused)
+
     def _execute_whole(self) -> list[PhysicalWindow]:
         view = self._views[0]
         blocks: list[PhysicalWindow] = []
         while view.at < len(view.block):
             given = view.block if view.at == 0 else view.block[view.at :]
             try:
-                result = user_call(self._vertex, self._function, view, **self._params)
+                result = self._call(view)
             except NeedMore:
                 break
             self.executions += 1
@@ -156,7 +165,7 @@ class Execute(StreamOperator):
         ordinals: list[int] = []
         while views[0].at < len(views[0].block):  # a result takes its place from the window at this cursor
             try:
-                result = user_call(self._vertex, self._function, argument, **self._params)
+                result = self._call(argument)
             except NeedMore as need:
                 self._short = need.view
                 break

@@ -154,7 +154,9 @@ class WorkingNode:
             self._inputs[planned.name] = channel
         else:
             limits = ChannelLimits(settings["channel_blocks"], settings["channel_bytes"])
-            outlet = self.plane.outlet(settings["channel"], settings["endpoint"], limits, settings["shared"])
+            outlet = self.plane.outlet(
+                settings["channel"], settings["endpoint"], limits, settings["shared"], settings["epoch"]
+            )
             self._outputs[planned.name] = ChannelOutput(planned.name, outlet)
 
     def _interface(self, planned: PlanStream) -> StreamInterface:
@@ -271,11 +273,12 @@ class WorkingNode:
         channel: str,
         endpoint: str,
         shared: bool,
+        epoch: int,
         limits: Mapping[str, int],
         options: Mapping[str, Any],
     ) -> int:
         """Lend a result stream to another query, from the next block on; gives the ordinal that comes next."""
-        outlet = self.plane.outlet(channel, endpoint, ChannelLimits(**limits), shared)
+        outlet = self.plane.outlet(channel, endpoint, ChannelLimits(**limits), shared, epoch)
         return self._taps(stream).attach(channel, Tap(outlet, options, partial(self.plane.forget, [channel])))
 
     def _do_detach(self, stream: str, channel: str) -> dict[str, Any]:

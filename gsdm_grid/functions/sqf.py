@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, overload
 
 from gsdm_grid.errors import FlowError, QueryError, SchemaError
-from gsdm_grid.functions.strategies import Strategy, window_distribute
+from gsdm_grid.functions.neighbours import seems_to_use_neighbours
+from gsdm_grid.functions.strategies import ROUND_ROBIN, Strategy, window_distribute
 from gsdm_grid.model import STREAM, StreamType
 
 Kind = Literal["transforming", "combining", "partitioning", "combine", "routing"]
@@ -54,6 +55,8 @@ class StreamFunction:
     list of streams, *combine* functions (for OS-Join) a list of windows, *routing* functions (for splitstream) a
     window. ``whole`` functions are called with whole physical windows. ``builtin`` names an operator of the engine that
     works instead of ``code``; ``results`` the parameter that tells how many result streams it has, if not one.
+    ``uses_neighbours`` says that a result may depend on other windows than the current one; the engine refuses a
+    function that asks for them without saying so.
     Immutable, pickled by cloudpickle.
     """
 
@@ -71,6 +74,7 @@ class StreamFunction:
     builtin: str | None = None
     results: str | None = None
     imports: tuple[str, ...] = ()
+    uses_neighbours: bool = False
     doc: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
@@ -120,6 +124,7 @@ class StreamFunction:
             "output": output,
             "parameters": [parameter.describe() for parameter in self.parameters],
             "whole": self.whole,
+            "uses_neighbours": self.uses_neighbours,
             "strategies": [strategy.describe() for strategy in self.strategies],
             "doc": inspect.cleandoc(self.doc),
         }
@@ -174,6 +179,7 @@ def sqf(
     builtin: str | None = None,
     results: str | None = None,
     imports: Sequence[str] = (),
+    uses_neighbours: bool | None = None,
     register: bool = True,
 ) -> Callable[[Callable[..., Any]], StreamFunction]: ...
 
@@ -192,6 +198,7 @@ def sqf(
     builtin: str | None = None,
     results: str | None = None,
     imports: Sequence[str] = (),
+    uses_neighbours: bool | None = None,
     register: bool = True,
 ) -> Any:
     """Make a stream query function of a plain function, and register it under its name.
@@ -204,6 +211,9 @@ def sqf(
     are the valid ways to run it in parallel; window distribute by round robin is always valid for stateless
     functions over single windows, and is assumed where nothing is said. ``imports`` names modules that the
     function imports inside: they are loaded when it is installed, so that its first window need not wait for them.
+    ``uses_neighbours=True`` says that results depend on other windows than the current one: the function asks for
+    sliding or time windows, itself or through what it calls. By default that is assumed if its code names
+    `sliding_window` or `time_window`; a function that asks for them and is not known to is refused when it runs.
     ``builtin`` and ``results`` are for the operators of the engine.
 
     >>> from gsdm_grid import create_stream_type, current_window, sqf
@@ -225,7 +235,13 @@ def sqf(
 
         if (init is not None) != ("state" in inspect.signature(code).parameters):
             raise QueryError(f"@sqf: {code!r} needs both init= and a parameter 'state', or neither")
-        assumed = (window_distribute(),) if kind == "transforming" and init is None else ()
+        around = _uses_neighbours(code, kind, builtin, strategies or (), uses_neighbours)
+        assumed = (window_distribute(),) if kind == "transforming" and init is None and not around else ()
+        if around and any(strategy.partition == ROUND_ROBIN for strategy in strategies or ()):
+            raise QueryError(
+                f"@sqf: {code!r} uses neighbouring windows, so it cannot be distributed by {ROUND_ROBIN!r}: "
+                "neighbouring windows would be on different sites; use 'overlap_part' or 'time_overlap_part'"
+            )
         made = StreamFunction(
             name=name or code.__name__,
             kind=kind,
@@ -241,8 +257,27 @@ def sqf(
             builtin=builtin,
             results=results,
             imports=tuple(imports),
+            uses_neighbours=around,
             doc=code.__doc__ or "",
         )
         return functions.add(made) if register else made
 
     return decorate
+
+
+def _uses_neighbours(
+    code: Callable[..., Any], kind: Kind, builtin: str | None, strategies: Sequence[Strategy], declared: bool | None
+) -> bool:
+    """What a function declares, checked; where it declares nothing, what its kind and code suggest."""
+    if kind in ("combine", "routing"):
+        if declared:
+            raise QueryError(f"@sqf: {code!r}: a {kind} function is given windows, not a stream: it has no neighbours")
+        return False
+    if kind == "combining" and builtin is None:
+        if declared is False:
+            raise QueryError(
+                f"@sqf: {code!r}: a combining function always uses neighbouring windows: "
+                "it pairs those of its streams by their count"
+            )
+        return True
+    return seems_to_use_neighbours(code, strategies) if declared is None else declared

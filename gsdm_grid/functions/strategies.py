@@ -12,6 +12,7 @@ from typing import Any
 
 from gsdm_grid.errors import UnknownName
 
+ROUND_ROBIN = "RRpart"
 WINDOW_DISTRIBUTE = "window_distribute"
 WINDOW_SPLIT = "window_split"
 
@@ -52,7 +53,7 @@ class Strategy:
         return partition, {name: value(given) for name, given in self.combine_params.items()}
 
 
-def window_distribute(partition: str = "RRpart", **partition_params: Any) -> Strategy:
+def window_distribute(partition: str = ROUND_ROBIN, **partition_params: Any) -> Strategy:
     """Whole windows to different sites (thesis 4.2.2); valid for any function over single windows."""
     return Strategy(WINDOW_DISTRIBUTE, partition, partition_params)
 

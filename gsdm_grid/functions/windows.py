@@ -7,6 +7,9 @@ window functions said.
 
 If a view does not hold enough windows yet, the window function leaves the stream query function by way of
 `NeedMore`; the engine executes it again when more windows have come.
+
+The view of a function that uses its current window only refuses to give others: what crashes, rescaling and sharing do
+with a query depends on it.
 """
 
 from __future__ import annotations
@@ -41,11 +44,15 @@ class StreamView:
     history is kept follows from the spans asked for so far: a function should ask from the first time on.
     """
 
-    __slots__ = ("_nothing", "at", "block", "history_ns", "step", "type", "whole")
+    __slots__ = ("_nothing", "at", "block", "history_ns", "refused", "single_for", "step", "type", "whole")
 
-    def __init__(self, stream_type: StreamType, whole: bool = False) -> None:
+    def __init__(self, stream_type: StreamType, whole: bool = False, single_for: str | None = None) -> None:
         self.type = stream_type
         self.whole = whole
+        self.single_for = single_for
+        """Name of the function that has said to use its current window only; None if it may ask for others."""
+        self.refused: str | None = None
+        """Why it was refused another window: kept, because the function may have caught the error."""
         self.block = self._nothing = PhysicalWindow.empty(stream_type)
         self.at = 0
         self.step: int | None = None
@@ -97,6 +104,15 @@ class StreamView:
         if at < 0 and len(windows):
             self.history_ns = int(windows.ts[-1]) - int(windows.ts[0])
 
+    def check_neighbours(self, window_function: str) -> None:
+        """Refuse other windows than the current one to a function that has not said that it uses them."""
+        if self.single_for is not None:
+            self.refused = (
+                f"{self.single_for!r} calls {window_function}, but does not say that it uses other windows than its "
+                "current one: write @sqf(…, uses_neighbours=True)"
+            )
+            raise QueryError(self.refused)
+
     def _first_needed(self) -> int:
         if self.history_ns is None or self.at == 0 or not len(self.block):
             return self.at
@@ -128,6 +144,7 @@ def sliding_window(s: StreamView, size: int, step: int = 1) -> PhysicalWindow:
 
     The result is a sequence of logical windows whose attributes can also be read as columns.
     """
+    s.check_neighbours("sliding_window")
     if size < 1 or step < 1:
         raise QueryError(f"sliding_window: size and step must be at least 1, got size {size} and step {step}")
     if s.at + size > len(s.block):
@@ -142,6 +159,7 @@ def time_window(s: StreamView, span: float | timedelta) -> PhysicalWindow:
 
     ``span`` is in seconds. Windows behind the cursor with the same timestamp are not among them.
     """
+    s.check_neighbours("time_window")
     span_s = span.total_seconds() if isinstance(span, timedelta) else span
     if not 0 <= span_s < math.inf:
         raise QueryError(f"time_window: span must be a number of seconds, at least 0, got {span}")

@@ -14,10 +14,10 @@ from typing import Any
 from gsdm_grid.errors import FlowError, UnknownName
 from gsdm_grid.flow import PCC, DataFlow, central, lpipe, pipe
 from gsdm_grid.functions import StreamFunction, functions
-from gsdm_grid.functions.strategies import Strategy
+from gsdm_grid.functions.strategies import ROUND_ROBIN, Strategy
 
 CENTRAL = "central"
-ROUND_ROBIN, SPLIT_JOIN = "RRpart", "OS-Join"
+SPLIT_JOIN = "OS-Join"
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import NoReturn
 
 from gsdm_grid.errors import FlowError, PlanError
 from gsdm_grid.flow import DataFlow
+from gsdm_grid.functions.strategies import ROUND_ROBIN
 from gsdm_grid.planning.candidates import (
-    ROUND_ROBIN,
     Candidate,
     Parallel,
     Work,

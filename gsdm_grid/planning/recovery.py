@@ -13,14 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import CodeType
-from typing import Any
 
-from gsdm_grid.functions import StreamFunction, resolve
+from gsdm_grid.functions import resolve
+from gsdm_grid.functions.neighbours import OVERLAPPING
 from gsdm_grid.planning.plan import Plan, PlanSite
-
-OVERLAPPING = ("overlap_part", "time_overlap_part")
-"""Partitions that count windows, for functions over sliding and time windows."""
 
 
 def recovery_obstacle(plan: Plan, site: PlanSite) -> str | None:
@@ -38,6 +34,8 @@ def recovery_obstacle(plan: Plan, site: PlanSite) -> str | None:
             return f"{function.name!r} keeps state"
         if function.builtin in OVERLAPPING:
             return f"{operator.id!r} counts windows"
+        if function.uses_neighbours:
+            return f"{operator.id!r} uses neighbouring windows, and its place among them is not kept elsewhere"
         if function.builtin == "route":
             return f"{operator.id!r} goes by physical windows, which may be cut otherwise the next time"
     return None
@@ -77,27 +75,5 @@ def keeps_ordinals(plan: Plan) -> bool:
     """Whether each result depends on the input window of the same ordinal alone, in all parts of the plan."""
     operators = [operator for one in plan.whole for site in one.sites for operator in site.operators]
     functions = [resolve(operator.function) for operator in operators]
-    windowwise = all(function.init is None and over_single_windows(function) for function in functions)
+    windowwise = all(function.init is None and not function.uses_neighbours for function in functions)
     return windowwise and not any(operator.renumber for operator in operators)
-
-
-def over_single_windows(function: StreamFunction) -> bool:
-    """Whether a function looks at one window at a time; those that do not say so are looked through."""
-    if function.kind == "combining":
-        return function.builtin in ("S-Merge", "OS-Join", "union")
-    if function.kind == "partitioning":
-        return function.builtin not in OVERLAPPING
-    if _names(function.code) & {"sliding_window", "time_window"}:
-        return False
-    return not any(strategy.partition in OVERLAPPING for strategy in function.strategies)
-
-
-def _names(code: Any) -> set[str]:
-    """Names that a Python function, and those inside it, refer to."""
-    waiting, found = [getattr(code, "__code__", None)], set[str]()
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, CodeType):
-            found |= {*one.co_names, *one.co_freevars}
-            waiting += one.co_consts
-    return found

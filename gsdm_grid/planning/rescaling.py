@@ -16,8 +16,8 @@ from typing import Any
 
 from gsdm_grid.errors import PlanError
 from gsdm_grid.functions import resolve
+from gsdm_grid.functions.neighbours import OVERLAPPING
 from gsdm_grid.planning.plan import Plan, PlanOperator
-from gsdm_grid.planning.recovery import OVERLAPPING, over_single_windows
 
 Memory = Mapping[str, Any]
 """What a cleared operator leaves: ``state`` (of its function; None if it keeps none), ``numbered`` (how many results it
@@ -33,7 +33,7 @@ def rescaling_obstacle(before: Plan, after: Plan) -> str | None:
         if (why := _obstacle_of(members, stages.get(stage, ()))) is not None:
             return why
     for stage, left in _keepers(before).items():
-        several = not all(over_single_windows(resolve(operator.function)) for operator in left)
+        several = any(resolve(operator.function).uses_neighbours for operator in left)
         if several and not _fit(left, keepers.get(stage, ())):
             return f"{left[0].id!r} holds several windows at a time of a part of the stream"
     if _numbering(before) != _numbering(after):
@@ -48,7 +48,7 @@ def _obstacle_of(members: Sequence[PlanOperator], heirs: Sequence[PlanOperator])
         return f"{function.name!r} keeps state and does not say how to rescale it (@sqf(rescale=…))"
     if function.init is not None and not heirs:
         return f"{first.id!r} keeps state, for which the new plan has no place"
-    if function.kind == "combining" and not over_single_windows(function):
+    if function.kind == "combining" and function.uses_neighbours:
         return f"{first.id!r} holds several windows at a time"
     if any(one.order == "time" for one in members) and not _alike(members, heirs):
         return f"{first.id!r} holds windows of one stream until those of others have come, and its streams would change"

@@ -105,7 +105,7 @@ def send(outlet, blocks, planes, reader, release=True):
 def test_everything_arrives_once_and_in_order(planes, blocks):
     producer, consumer = planes.plane(), planes.plane()
     reader = Reader(consumer)
-    outlet = producer.outlet("s", consumer.endpoint, LIMITS, planes.shared)
+    outlet = producer.outlet("s", consumer.endpoint, LIMITS, planes.shared, epoch=1)
     send(outlet, [*blocks, End(final=True)], planes, reader)
     planes.pump(lambda: outlet.released == 21, reader.take_all)
     assert reader.items[-1] == End(final=True)
@@ -116,7 +116,7 @@ def test_everything_arrives_once_and_in_order(planes, blocks):
 def test_credit_bounds_what_is_under_way(planes, blocks):
     producer, consumer = planes.plane(), planes.plane()
     reader = Reader(consumer)
-    outlet = producer.outlet("s", consumer.endpoint, LIMITS, planes.shared)
+    outlet = producer.outlet("s", consumer.endpoint, LIMITS, planes.shared, epoch=1)
     sent = 0
     while outlet.ready():
         outlet.put(blocks[sent])
@@ -128,7 +128,7 @@ def test_credit_bounds_what_is_under_way(planes, blocks):
 def test_a_consumer_started_anew_gets_what_was_not_released(planes, blocks):
     producer, first = planes.plane(), planes.plane()
     reader = Reader(first)
-    outlet = producer.outlet("s", first.endpoint, LIMITS, planes.shared)
+    outlet = producer.outlet("s", first.endpoint, LIMITS, planes.shared, epoch=1)
     send(outlet, blocks[:6], planes, reader)
     planes.pump(lambda: outlet.released == 6, reader.take_all)
     send(outlet, blocks[6:10], planes, reader, release=False)
@@ -143,21 +143,48 @@ def test_a_consumer_started_anew_gets_what_was_not_released(planes, blocks):
 def test_a_producer_started_anew_is_not_heard_twice(planes, blocks):
     first, consumer = planes.plane(), planes.plane()
     reader = Reader(consumer)
-    outlet = first.outlet("s", consumer.endpoint, LIMITS, planes.shared)
+    outlet = first.outlet("s", consumer.endpoint, LIMITS, planes.shared, epoch=1)
     send(outlet, blocks[:8], planes, reader)
     planes.pump(lambda: len(reader.items) == 8, reader.take_all)
     second = planes.plane()
-    successor = second.outlet("s", consumer.endpoint, LIMITS, planes.shared)
+    successor = second.outlet("s", consumer.endpoint, LIMITS, planes.shared, epoch=2)
     send(successor, blocks[5:], planes, reader)
     planes.pump(lambda: successor.released == 15, reader.take_all)
     assert reader.ordinals == list(range(60))
     assert reader.inlet.duplicates == 9
 
 
+def test_a_producer_started_anew_is_heard_though_its_clock_has_gone_back(planes, blocks, monkeypatch):
+    monkeypatch.setattr(time, "time_ns", lambda: 2_000_000_000)
+    first, consumer = planes.plane(), planes.plane()
+    reader = Reader(consumer)
+    outlet = first.outlet("s", consumer.endpoint, LIMITS, planes.shared, epoch=1)
+    send(outlet, blocks[:8], planes, reader)
+    planes.pump(lambda: len(reader.items) == 8, reader.take_all)
+    monkeypatch.setattr(time, "time_ns", lambda: 1_000_000_000)
+    successor = planes.plane().outlet("s", consumer.endpoint, LIMITS, planes.shared, epoch=2)
+    send(successor, blocks[8:], planes, reader)
+    planes.pump(lambda: successor.released == 12, reader.take_all)
+    assert reader.ordinals == list(range(60))
+
+
+def test_what_a_predecessor_still_says_is_not_heard(planes, blocks):
+    first, consumer = planes.plane(), planes.plane()
+    reader = Reader(consumer)
+    outlet = first.outlet("s", consumer.endpoint, LIMITS, planes.shared, epoch=1)
+    successor = planes.plane().outlet("s", consumer.endpoint, LIMITS, planes.shared, epoch=2)
+    successor.put(blocks[0])
+    planes.pump(lambda: reader.items, reader.take_all)
+    outlet.put(blocks[5])
+    successor.put(blocks[1])
+    planes.pump(lambda: successor.released == 2, reader.take_all)
+    assert reader.ordinals == list(range(6))
+
+
 def test_views_keep_their_bytes_however_long_they_are_held(planes, blocks):
     producer, consumer = planes.plane(), planes.plane()
     reader = Reader(consumer)
-    outlet = producer.outlet("s", consumer.endpoint, ChannelLimits(4, 40_000), planes.shared)
+    outlet = producer.outlet("s", consumer.endpoint, ChannelLimits(4, 40_000), planes.shared, epoch=1)
     send(outlet, blocks * 3, planes, reader)
     planes.pump(lambda: len(reader.items) == 60, reader.take_all)
     for sent, got in zip(blocks * 3, reader.items, strict=True):
@@ -169,7 +196,7 @@ def test_shared_memory_is_given_back_when_the_last_view_dies(monkeypatch, planes
         pytest.skip("only for shared memory")
     producer, consumer = planes.plane(), planes.plane()
     reader = Reader(consumer)
-    outlet = producer.outlet("s", consumer.endpoint, LIMITS, True)
+    outlet = producer.outlet("s", consumer.endpoint, LIMITS, True, epoch=1)
     send(outlet, blocks[:4], planes, reader)
     planes.pump(lambda: outlet.released == 4, reader.take_all)
     assert outlet._ring.taken == 4
@@ -191,7 +218,7 @@ def test_a_consumer_that_cannot_open_the_shared_memory_gets_messages(monkeypatch
     monkeypatch.setattr(shared_memory, "Mapping", refuse)
     producer, consumer = planes.plane(), planes.plane()
     reader = Reader(consumer)
-    outlet = producer.outlet("s", consumer.endpoint, LIMITS, True)
+    outlet = producer.outlet("s", consumer.endpoint, LIMITS, True, epoch=1)
     send(outlet, blocks, planes, reader)
     planes.pump(lambda: outlet.released == 20, reader.take_all)
     assert reader.ordinals == list(range(60))
@@ -202,8 +229,8 @@ def test_a_block_that_goes_on_as_it_came_is_not_copied(planes, blocks):
         pytest.skip("only for shared memory")
     producer, router, consumer = planes.plane(), planes.plane(), planes.plane()
     middle, reader = Reader(router), Reader(consumer, "t")
-    first = producer.outlet("s", router.endpoint, LIMITS, True)
-    second = router.outlet("t", consumer.endpoint, LIMITS, True)
+    first = producer.outlet("s", router.endpoint, LIMITS, True, epoch=1)
+    second = router.outlet("t", consumer.endpoint, LIMITS, True, epoch=1)
     send(first, blocks[:4], planes, middle)
     planes.pump(lambda: first.released == 4, middle.take_all)
     for item in middle.items:
@@ -231,8 +258,8 @@ def test_a_part_or_a_changed_block_is_copied(planes, blocks):
         pytest.skip("only for shared memory")
     producer, router, consumer = planes.plane(), planes.plane(), planes.plane()
     middle, reader = Reader(router), Reader(consumer, "t")
-    first = producer.outlet("s", router.endpoint, LIMITS, True)
-    second = router.outlet("t", consumer.endpoint, LIMITS, True)
+    first = producer.outlet("s", router.endpoint, LIMITS, True, epoch=1)
+    second = router.outlet("t", consumer.endpoint, LIMITS, True, epoch=1)
     send(first, blocks[:2], planes, middle)
     planes.pump(lambda: first.released == 2, middle.take_all)
     second.put(middle.items[0].replace(x=middle.items[0].x * 2))
@@ -248,8 +275,8 @@ def test_a_block_whose_ring_is_gone_goes_on_in_a_message(planes, blocks):
         pytest.skip("only for shared memory")
     producer, router, consumer = planes.plane(), planes.plane(), planes.plane()
     middle, reader = Reader(router), Reader(consumer, "t")
-    first = producer.outlet("s", router.endpoint, LIMITS, True)
-    second = router.outlet("t", consumer.endpoint, LIMITS, True)
+    first = producer.outlet("s", router.endpoint, LIMITS, True, epoch=1)
+    second = router.outlet("t", consumer.endpoint, LIMITS, True, epoch=1)
     send(first, blocks[:3], planes, middle)
     planes.pump(lambda: first.released == 3, middle.take_all)
     first.close()  # removes the ring's file; whoever has mapped it may read on
@@ -315,7 +342,7 @@ def test_a_cut_connection_loses_nothing(planes, blocks):
     producer, consumer = planes.plane(), planes.plane()
     reader = Reader(consumer)
     proxy = Proxy(consumer.endpoint)
-    outlet = producer.outlet("s", proxy.endpoint, LIMITS, False)
+    outlet = producer.outlet("s", proxy.endpoint, LIMITS, False, epoch=1)
     send(outlet, blocks[:4], planes, reader)
     proxy.cut()
     for block in blocks[4:8]:

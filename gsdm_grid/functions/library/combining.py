@@ -77,7 +77,7 @@ def _keyed_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> Stre
     return given
 
 
-@sqf(STREAM, returns=_keyed_type, kind="combining", builtin="key_join")
+@sqf(STREAM, returns=_keyed_type, kind="combining", builtin="key_join", uses_neighbours=True)
 def key_join(
     streams: Sequence[StreamView],
     key: str,
@@ -94,7 +94,7 @@ def key_join(
     raise NotImplementedError("executed by the operator of the same name")
 
 
-@sqf(STREAM, returns=_keyed_type, kind="combining", builtin="key_aggregate")
+@sqf(STREAM, returns=_keyed_type, kind="combining", builtin="key_aggregate", uses_neighbours=True)
 def key_aggregate(streams: Sequence[StreamView], key: str, how: Mapping[str, str]) -> Any:
     """One window for each time and value of ``key``, of all streams together, when they are past that time.
 

@@ -53,7 +53,7 @@ def hash_column(block: PhysicalWindow, key: str) -> NDArray[np.uint64]:
     return hash_values(column)
 
 
-@sqf(STREAM, kind="partitioning", builtin="overlap_part")
+@sqf(STREAM, kind="partitioning", builtin="overlap_part", uses_neighbours=True)
 def overlap_part(s: StreamView, n: int, i: int, size: int, step: int | None = None, chunk: int = 64) -> Any:
     """Round robin for functions over ``sliding_window(s, size, step)``: ``chunk`` results in turn to each.
 
@@ -62,7 +62,7 @@ def overlap_part(s: StreamView, n: int, i: int, size: int, step: int | None = No
     raise NotImplementedError("executed by the operator of the same name")
 
 
-@sqf(STREAM, kind="partitioning", builtin="time_overlap_part")
+@sqf(STREAM, kind="partitioning", builtin="time_overlap_part", uses_neighbours=True)
 def time_overlap_part(s: StreamView, n: int, i: int, span: float, chunk: int = 64) -> Any:
     """Round robin for functions over ``time_window(s, span)``: ``chunk`` windows in turn, with history."""
     raise NotImplementedError("executed by the operator of the same name")

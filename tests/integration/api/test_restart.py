@@ -1,6 +1,8 @@
 """A coordinator that is killed: after its restart states are true, and result streams go on."""
 
+import io
 import time
+import zipfile
 
 import psutil
 import pytest
@@ -127,3 +129,48 @@ def test_a_polite_end_leaves_nothing_running(own_service, done):
     assert service.process.returncode == 0
     assert time.monotonic() - before_s < 30
     assert not (service.home / "server.json").exists()
+
+
+PAIRS = """
+from .helping import pair
+from gsdm_grid import Radio, sqf
+
+
+@sqf(Radio, returns=Radio, uses_neighbours=True)
+def seconds_of_pairs(s):
+    return pair(s)[1]
+"""
+HELPING = """
+from gsdm_grid import sliding_window as window_of
+
+
+def pair(s):
+    return window_of(s, 2, 2)
+"""
+
+
+@pytest.mark.slow
+def test_killed_while_active_a_function_that_uses_neighbouring_windows_through_a_helper_goes_on_as_if_nothing_was(
+    own_service,
+):
+    service = own_service("--placement", "threads").start()
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("__init__.py", PAIRS)
+        archive.writestr("helping.py", HELPING)
+    with service.client() as client:
+        put = client.put(
+            "/v1/bundles/lib", content=content.getvalue(), headers={"Content-Type": "application/zip"}, timeout=60
+        )
+        assert put.status_code < 300, put.text
+        query = {"name": "q", "inputs": [RADIO], "function": "lib.seconds_of_pairs", "stop": {"count": 600}}
+        query["plan"] = "central"
+        assert client.post("/v1/queries", json=query).status_code < 300
+        client.post("/v1/queries/q/run")
+        eventually(lambda: len(timestamps(client)), lambda count: count > 51)
+    service.kill()
+    service.start()
+    with service.client() as client:
+        over = lambda query: query["state"] == query["desired"] == "installed"  # noqa: E731
+        eventually(lambda: client.get("/v1/queries/q").json(), over, 90)
+        assert timestamps(client) == expected(600)[1::2]

@@ -39,7 +39,7 @@ class Both:
         channel = f"{source.name}#{source.runs}"
         source.listen(channel, replayable)
         source.open(InterfaceContext(plane=self.there))
-        outlet = self.here.outlet(channel, self.there.endpoint, LIMITS, False)
+        outlet = self.here.outlet(channel, self.there.endpoint, LIMITS, False, epoch=1)
         return self.taps.attach(channel, Tap(outlet, options, lambda: self.here.forget([channel])))
 
     def put(self, ordinals):
@@ -106,7 +106,7 @@ def test_a_reader_that_rested_before_it_was_attached_leaves_with_the_first_block
     late.listen("late#1", False)
     late.open(InterfaceContext(plane=both.there))
     late.rest()
-    outlet = both.here.outlet("late#1", both.there.endpoint, LIMITS, False)
+    outlet = both.here.outlet("late#1", both.there.endpoint, LIMITS, False, epoch=1)
     both.taps.attach("late#1", Tap(outlet, {}, lambda: None))
     for ordinal in range(6):
         both.put([ordinal])

@@ -1,9 +1,13 @@
 """The execute operator: how functions are called, and what they may return."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+import gsdm_grid
 from gsdm_grid import STREAM, PhysicalWindow, Radio, current_window, sliding_window, sqf, time_window
+from gsdm_grid import sliding_window as sw
 from gsdm_grid.engine.execute import Execute
 from gsdm_grid.errors import FunctionError
 
@@ -253,3 +257,56 @@ def test_a_combining_function_is_fed_where_it_lacks_windows(execute, rows):
     assert op.wants(0)
     assert not op.wants(1)
     assert op.floor(1) == 3
+
+
+def window_of_two(s):
+    """A helper elsewhere, whose name says nothing."""
+    return sliding_window(s, 2)
+
+
+def through_a_helper(s):
+    return window_of_two(s)[1]
+
+
+def through_an_alias(s):
+    return sw(s, 2)[1]
+
+
+def through_getattr(s):
+    return getattr(gsdm_grid, "time" + "_window")(s, 1)[0]
+
+
+def swallowing_the_error(s):
+    v = current_window(s)
+    try:
+        return window_of_two(s)[1]
+    except Exception:
+        return v
+
+
+UNDECLARED = {
+    "alias": through_an_alias,
+    "helper": through_a_helper,
+    "getattr": through_getattr,
+    "partial": partial(lambda s, size: sw(s, size)[1], size=2),
+    "swallowed": swallowing_the_error,
+}
+
+
+@pytest.mark.parametrize("code", UNDECLARED.values(), ids=UNDECLARED)
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_function_that_uses_neighbouring_windows_without_saying_so_is_refused_at_once(execute, rows, code, whole):
+    op = execute(code, name="sly", whole=whole)
+    with pytest.raises(FunctionError, match=r"'sly' calls (sliding|time)_window.*@sqf\(…, uses_neighbours=True\)"):
+        op.push(0, rows(0, 1))
+
+
+def test_a_function_that_uses_neighbouring_windows_through_a_helper_and_says_so_is_executed(execute, rows):
+    op = execute(through_a_helper, uses_neighbours=True)
+    assert ids(op.push(0, rows(0, 4))) == [1, 2, 3]
+
+
+def test_a_function_that_says_it_uses_its_current_window_only_is_held_to_it(execute, rows):
+    op = execute(lambda s: sliding_window(s, 2)[0], uses_neighbours=False)
+    with pytest.raises(FunctionError, match="calls sliding_window"):
+        op.push(0, rows(0, 4))
