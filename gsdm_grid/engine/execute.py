@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gsdm_grid.errors import FunctionError
-from gsdm_grid.functions import NeedMore, StreamFunction, StreamView
+from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, function_value
 from gsdm_grid.model import NO_MARK, LogicalWindow, PhysicalWindow, StreamType
 from gsdm_grid.operators import Blocks, Held, StreamOperator
 
@@ -60,7 +60,9 @@ class Execute(StreamOperator):
     ) -> None:
         self._vertex = vertex
         self._function = function
-        self._params = dict(params)
+        self._params = dict(params) | {
+            name: function_value(params[name]) for name in function.functions if params.get(name) is not None
+        }
         self._output = output_type
         self._views = [StreamView(given, function.whole) for given in input_types]
         self._marks = [NO_MARK] * len(input_types)
@@ -71,7 +73,7 @@ class Execute(StreamOperator):
         self.executions = 0
         load(vertex, function)
         if function.init is not None:
-            self._params["state"] = guarded(vertex, function.name, lambda: function.init(**params))  # type: ignore[misc]
+            self._params["state"] = guarded(vertex, function.name, lambda: function.init(**self._params))  # type: ignore[misc]
 
     def wants(self, port: int) -> bool:
         """See `StreamOperator`: a combining function is fed where it lacks windows."""

@@ -14,8 +14,18 @@ from dataclasses import replace
 from typing import Any
 
 from gsdm_grid.errors import FlowError, UnknownName
-from gsdm_grid.flow.graph import DataFlow, Role, Site, Vertex, copied, fresh_id, function_reference, json_value, renamed
-from gsdm_grid.functions import StreamFunction, functions
+from gsdm_grid.flow.graph import (
+    DataFlow,
+    Role,
+    Site,
+    Vertex,
+    copied,
+    fresh_id,
+    renamed,
+    vertex_params,
+    with_references,
+)
+from gsdm_grid.functions import StreamFunction, function_reference, functions
 from gsdm_grid.functions import resolve as resolve_reference
 
 Fun = str | StreamFunction | DataFlow
@@ -130,7 +140,7 @@ def build(spec: Any) -> DataFlow:
         got = type(spec).__name__
         raise FlowError("data flow", f"expected a function name or a mapping with 'template', got {got}")
     if "vertices" in spec:
-        return DataFlow.from_json(spec)
+        return with_references(DataFlow.from_json(spec))
     name = str(spec.get("template"))
     if name not in TEMPLATES:
         raise UnknownName("template", name, TEMPLATES)
@@ -177,9 +187,12 @@ def expanded(fun: Any, params: Params, arity: int, place: str) -> DataFlow:
             raise FlowError(place, f"template {fun!r}: {error}") from None
     if not isinstance(fun, str | StreamFunction):
         raise FlowError(place, f"expected a function, a template or a data flow, got {type(fun).__name__}")
-    ref = function_reference(fun)
+    try:
+        ref = function_reference(fun)
+    except UnknownName as error:
+        raise error.at(place) from None
     function = fun if isinstance(fun, StreamFunction) else resolve_reference(ref)
-    bound = {name: json_value(value, place) for name, value in function.bind(params, place).items()}
+    bound = vertex_params(function, function.bind(params, place), place)
     _check_arity(function, arity, place)
     site = Site(fresh_id(_role(function)), _role(function))
     width = function.width(bound)
@@ -205,7 +218,10 @@ def _partition_params(fun: Fun, n: int, i: int, params: Params) -> Params:
         return None
     if isinstance(fun, str) and fun in TEMPLATES:
         return [n, i, *(params or [])]
-    function = functions.get(fun)
+    try:
+        function = functions.get(fun)
+    except UnknownName as error:
+        raise error.at(f"partition({n})") from None
     names = [parameter.name for parameter in function.parameters]
     if names[:2] != ["n", "i"]:
         they = ", ".join(names[:2]) or "none"

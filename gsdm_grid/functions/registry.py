@@ -28,6 +28,8 @@ from gsdm_grid.functions.packages import packages
 from gsdm_grid.functions.sqf import StreamFunction
 
 ENTRY_POINTS = "gsdm.functions"
+FUNCTION = "$function"
+"""The key of a reference among the values of parameters."""
 _apart: ContextVar[tuple[str, list[StreamFunction]] | None] = ContextVar("_apart", default=None)
 _pinned: ContextVar[Mapping[str, str] | None] = ContextVar("_pinned", default=None)
 
@@ -172,6 +174,18 @@ def resolve(given: Mapping[str, str]) -> StreamFunction:
     if not isinstance(loaded, StreamFunction):
         raise QueryError(f"the code of function {given.get('name')!r} is a {type(loaded).__name__}")
     return loaded
+
+
+def function_reference(given: str | StreamFunction | Mapping[str, str]) -> dict[str, str]:
+    """Reference to a function given by name, as an object, or by another reference; unknown names are refused here."""
+    if isinstance(given, Mapping):
+        return dict(given) if "code" in given else reference(resolve(given))
+    return reference(functions.get(given))
+
+
+def function_value(given: Any) -> StreamFunction:
+    """The function behind a parameter's value: a function, its name, or a reference in a plan."""
+    return resolve(given[FUNCTION]) if isinstance(given, Mapping) else functions.get(given)
 
 
 def _load_library() -> None:

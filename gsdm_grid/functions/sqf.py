@@ -54,6 +54,7 @@ class StreamFunction:
     list of streams, *combine* functions (for OS-Join) a list of windows, *routing* functions (for splitstream) a
     window. ``whole`` functions are called with whole physical windows. ``builtin`` names an operator of the engine that
     works instead of ``code``; ``results`` the parameter that tells how many result streams it has, if not one.
+    ``functions`` are the parameters whose values name other functions.
     Immutable, pickled by cloudpickle.
     """
 
@@ -71,6 +72,7 @@ class StreamFunction:
     builtin: str | None = None
     results: str | None = None
     imports: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
     doc: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
@@ -174,6 +176,7 @@ def sqf(
     builtin: str | None = None,
     results: str | None = None,
     imports: Sequence[str] = (),
+    functions: Sequence[str] = (),
     register: bool = True,
 ) -> Callable[[Callable[..., Any]], StreamFunction]: ...
 
@@ -192,6 +195,7 @@ def sqf(
     builtin: str | None = None,
     results: str | None = None,
     imports: Sequence[str] = (),
+    functions: Sequence[str] = (),
     register: bool = True,
 ) -> Any:
     """Make a stream query function of a plain function, and register it under its name.
@@ -204,6 +208,8 @@ def sqf(
     are the valid ways to run it in parallel; window distribute by round robin is always valid for stateless
     functions over single windows, and is assumed where nothing is said. ``imports`` names modules that the
     function imports inside: they are loaded when it is installed, so that its first window need not wait for them.
+    ``functions`` names the parameters whose values are other functions, or their names: they are checked when the query
+    is compiled, reach every host with it, and the function gets them as functions.
     ``builtin`` and ``results`` are for the operators of the engine.
 
     >>> from gsdm_grid import create_stream_type, current_window, sqf
@@ -221,7 +227,7 @@ def sqf(
         raise QueryError(f"@sqf: unknown kind {kind!r}; known: {', '.join(get_args(Kind))}")
 
     def decorate(code: Callable[..., Any]) -> StreamFunction:
-        from gsdm_grid.functions.registry import functions
+        from gsdm_grid.functions.registry import functions as registry
 
         if (init is not None) != ("state" in inspect.signature(code).parameters):
             raise QueryError(f"@sqf: {code!r} needs both init= and a parameter 'state', or neither")
@@ -241,8 +247,12 @@ def sqf(
             builtin=builtin,
             results=results,
             imports=tuple(imports),
+            functions=tuple(functions),
             doc=code.__doc__ or "",
         )
-        return functions.add(made) if register else made
+        unknown = sorted(set(functions) - {parameter.name for parameter in made.parameters})
+        if unknown:
+            raise QueryError(f"@sqf: functions= names {unknown[0]!r}, which is no parameter of {made.name!r}")
+        return registry.add(made) if register else made
 
     return decorate

@@ -54,7 +54,7 @@ def test_window_distribute_of_the_thesis():
 
 def test_window_split_of_the_thesis():
     flow = PCC(2, "fft3part", "fft3", {}, "OS-Join", {"fft3combine"})
-    assert flow.by_id["OS-Join.0"].params["combine"] == "fft3combine"
+    assert flow.by_id["OS-Join.0"].params["combine"] == {"$function": {"name": "fft3combine"}}
 
 
 def test_the_tree_of_the_thesis():
