@@ -62,20 +62,20 @@ def _reason(one: Mapping[str, Any], model: type[BaseModel]) -> str:
     """What is wrong, in a sentence; of a member that nobody knows, which ones are allowed beside it."""
     if one["type"] != "extra_forbidden":
         return str(one["msg"])
-    shape: Any = model
+    shape: type[BaseModel] | None = model
     for step in one["loc"][:-1]:
         shape = _inside(shape, step)
     allowed = ", ".join(shape.model_fields) if shape is not None else ""
     return f"is no known member; allowed: {allowed or 'none'}"
 
 
-def _inside(shape: Any, step: int | str) -> type[BaseModel] | None:
+def _inside(shape: type[BaseModel] | None, step: int | str) -> type[BaseModel] | None:
     """The model behind a step of a path: of a member, also where that is a list of them or may be missing."""
-    if shape is None or not isinstance(step, str):
+    if not isinstance(step, str):
         return shape
-    if step not in shape.model_fields:
+    if shape is None or step not in shape.model_fields:
         return None
-    waiting = [shape.model_fields[step].annotation]
+    waiting: list[Any] = [shape.model_fields[step].annotation]
     while waiting:
         kind = waiting.pop()
         if isinstance(kind, type) and issubclass(kind, BaseModel):

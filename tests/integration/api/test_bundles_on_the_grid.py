@@ -25,7 +25,8 @@ def level(s):
 
 
 SPLIT = """
-from gsdm_grid import Radio, current_window, sqf, window_split
+from gsdm_grid import Radio, current_window, sqf
+from gsdm_grid.functions import window_split
 
 
 @sqf(Radio, whole=True, kind="partitioning")
