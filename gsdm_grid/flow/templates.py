@@ -9,7 +9,9 @@ same from JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +34,7 @@ Fun = str | StreamFunction | DataFlow
 Params = Any
 BRANCH = "#"
 MAX_VERTICES = 10_000
+_limit: ContextVar[int] = ContextVar("_limit", default=MAX_VERTICES)
 
 
 def central(fun: Fun, params: Params = None, inputs: int = 1) -> DataFlow:
@@ -97,6 +100,8 @@ def PCC(
 
     The partitioning function may come with parameters of its own: ``("hashpart", {"key": "id"})``.
     """
+    check_degree(n, "PCC")
+    check_size(2 * n + 1, f"PCC({n})")  # at least: said before all of them are built
     part, part_params = partfun if isinstance(partfun, tuple) else (partfun, None)
     stages = [partition(n, part, part_params), parallel(n, fun, params), central(combfun, combparams, n)]
     template = f"PCC({n}, {_name(part)}, {_name(fun)}, {_name(combfun)})"
@@ -169,8 +174,18 @@ def check_degree(n: Any, template: str) -> None:
 
 def check_size(vertices: int, template: str) -> None:
     """Refuse what nobody means before it fills the memory."""
-    if vertices > MAX_VERTICES:
-        raise FlowError(template, f"would have {vertices} vertices; at most {MAX_VERTICES} are allowed")
+    if vertices > _limit.get():
+        raise FlowError(template, f"would have {vertices} vertices; at most {_limit.get()} are allowed")
+
+
+@contextmanager
+def at_most(vertices: int) -> Iterator[None]:
+    """While it lasts, templates refuse to build data flows of more vertices."""
+    token = _limit.set(vertices)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
 
 
 def expanded(fun: Any, params: Params, arity: int, place: str) -> DataFlow:
