@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Any
 
 
 class GsdmError(Exception):
@@ -67,7 +66,7 @@ class UnknownName(QueryError):
     def at(self, place: str) -> UnknownName:
         """The same error at a place."""
         kind, name, known, _ = self.args
-        return UnknownName(kind, name, known, place)
+        return type(self)(kind, name, known, place)
 
     def __str__(self) -> str:
         kind, name, known, place = self.args
@@ -80,15 +79,13 @@ class UnknownName(QueryError):
 class UnknownAttribute(UnknownName, AttributeError):
     """A stream type has no such attribute. Also an `AttributeError`, so that ``hasattr`` works on windows."""
 
-    def __init__(self, stream_type: str, name: str, known: Iterable[str]) -> None:
-        super().__init__(stream_type, name, known)
-
-    def __reduce__(self) -> Any:
-        return type(self), self.args[:3]
+    def __init__(self, stream_type: str, name: str, known: Iterable[str], place: str = "") -> None:
+        super().__init__(stream_type, name, known, place)
 
     def __str__(self) -> str:
-        stream_type, name, known, _ = self.args
-        return f"unknown attribute {name!r} of stream type {stream_type!r}; known: {', '.join(known)}"
+        stream_type, name, known, place = self.args
+        where = f"{place}: " if place else ""
+        return f"{where}unknown attribute {name!r} of stream type {stream_type!r}; known: {', '.join(known)}"
 
 
 class FlowError(QueryError):

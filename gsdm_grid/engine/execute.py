@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from gsdm_grid.errors import FunctionError
+from gsdm_grid.errors import FlowError, FunctionError
 from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, function_value
+from gsdm_grid.functions.registry import is_library
 from gsdm_grid.model import NO_MARK, LogicalWindow, PhysicalWindow, StreamType
 from gsdm_grid.operators import Blocks, Held, StreamOperator
 
@@ -27,7 +28,12 @@ def user_call(vertex: str, function: StreamFunction, *args: Any, **kwargs: Any) 
         result = function.code(*args, **kwargs)
         return list(result) if isinstance(result, Iterator) else result
 
-    return guarded(vertex, function.name, call)
+    try:
+        return guarded(vertex, function.name, call)
+    except FunctionError as error:
+        if is_library(function) and isinstance(error.__cause__, FlowError):  # windows that do not fit the query
+            raise FlowError(f"vertex {vertex!r}", str(error.__cause__)) from error.__cause__
+        raise
 
 
 def load(vertex: str, function: StreamFunction) -> None:

@@ -49,10 +49,10 @@ class FunctionRegistry:
         if apart is not None and _is_under(function, apart[0]):
             apart[1].append(function)
             return function
-        if not _is_library(function):
+        if not is_library(function):
             _load_library()  # else it would replace this function later, without a word
             known = self._functions.get(function.name)
-            if known is not None and _is_library(known):
+            if known is not None and is_library(known):
                 raise QueryError(f"function {function.name!r} is part of the built-in library: rename yours")
         self._functions[function.name] = function
         return function
@@ -129,7 +129,7 @@ _pickling = threading.Lock()  # what is pickled by value is a setting of the pro
 
 def reference(function: StreamFunction) -> dict[str, str]:
     """Plain JSON from which `resolve` finds the function again in any process of the grid."""
-    if _is_library(function):
+    if is_library(function):
         return {"name": function.name}
     module_name = getattr(function.code, "__module__", "")
     variable = getattr(function.code, "__qualname__", "")
@@ -192,7 +192,8 @@ def _load_library() -> None:
     import gsdm_grid.functions.library  # noqa: F401
 
 
-def _is_library(function: StreamFunction) -> bool:
+def is_library(function: StreamFunction) -> bool:
+    """Whether a function is built in."""
     return _is_under(function, "gsdm_grid.functions")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gsdm_grid.errors import QueryError, SchemaError
+from gsdm_grid.errors import FlowError, SchemaError
 from gsdm_grid.functions.sqf import sqf
 from gsdm_grid.functions.strategies import window_distribute, window_split
 from gsdm_grid.functions.windows import StreamView, current_window
@@ -260,7 +260,7 @@ def slicepart(s: StreamView, n: int, i: int, vectors: Sequence[str] | None = Non
         lengths = {name: v[name].shape[-1] for name in names}
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            raise QueryError(f"slicepart: vectors of one window differ in length ({listed}): name some in 'vectors'")
+            raise FlowError("slicepart", f"vectors of one window differ in length ({listed}): name some in 'vectors'")
         return v.replace(**{name: cut(v[name]) for name in names})
 
     return _each_length(current_window(s), part)
@@ -291,7 +291,7 @@ def xmagn(s: StreamView, threshold: float) -> Any:
 def _check_divides(array: Array, ways: int, function: str) -> int:
     length = int(array.shape[-1])
     if length % ways:
-        raise QueryError(f"{function}: a window of {length} samples cannot be split in {ways} equal parts")
+        raise FlowError(function, f"a window of {length} samples cannot be split in {ways} equal parts")
     return length
 
 

@@ -253,3 +253,14 @@ def test_a_combining_function_is_fed_where_it_lacks_windows(execute, rows):
     assert op.wants(0)
     assert not op.wants(1)
     assert op.floor(1) == 3
+
+
+def test_a_window_that_a_built_in_function_cannot_split_is_the_querys_fault():
+    from gsdm_grid import Radio
+    from gsdm_grid.errors import FlowError
+    from gsdm_grid.functions import functions
+
+    split = Execute("fft3part.0", functions.get("fft3part"), {"n": 3, "i": 0}, [Radio], Radio)
+    samples = dict.fromkeys("xyz", [[1, 2, 3, 4]])
+    with pytest.raises(FlowError, match=r"vertex 'fft3part.0': fft3part: a window of 4 samples cannot be split in 3"):
+        split.push(0, Radio.block(ts=[0], **samples))

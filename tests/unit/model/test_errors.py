@@ -37,6 +37,7 @@ def test_error_survives_pickling(error, protocol):
     assert type(copy) is type(error)
     assert copy.args == error.args
     assert str(copy) == str(error)
+    assert str(type(error)(*error.args)) == str(error)  # as nodes report it
 
 
 def test_every_error_is_drawn_in_the_tree():
