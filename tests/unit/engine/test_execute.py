@@ -261,6 +261,6 @@ def test_a_window_that_a_built_in_function_cannot_split_is_the_querys_fault():
     from gsdm_grid.functions import functions
 
     split = Execute("fft3part.0", functions.get("fft3part"), {"n": 3, "i": 0}, [Radio], Radio)
-    samples = dict.fromkeys("xyz", [[1, 2, 3, 4]])
+    samples = {channel: [[1, 2, 3, 4]] for channel in "xyz"}
     with pytest.raises(FlowError, match=r"vertex 'fft3part.0': fft3part: a window of 4 samples cannot be split in 3"):
         split.push(0, Radio.block(ts=[0], **samples))
