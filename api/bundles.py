@@ -238,8 +238,11 @@ class Bundles:
             origin = {"bundle": name, "version": version, "pinned": pinned}
             if installed is not None and installed.digest is not None:
                 origin["packages"] = installed.digest
-            for full in (newest, pinned):
-                self._registry.add(replace(made, name=full, metadata={**made.metadata, **origin}))
+            for place, full in enumerate((newest, pinned)):
+                siblings = {sibling: _full_names(row, sibling)[place] for sibling in found}
+                strategies = tuple(strategy.renamed(siblings) for strategy in made.strategies)
+                metadata = {**made.metadata, **origin}
+                self._registry.add(replace(made, name=full, strategies=strategies, metadata=metadata))
 
 
 def _check_name(name: str) -> None:

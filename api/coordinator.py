@@ -47,6 +47,7 @@ from gsdm_grid.coordination.specification import (
 )
 from gsdm_grid.errors import FlowError, GsdmError, NodeLost, ResourceError, UnknownName
 from gsdm_grid.flow import DataFlow
+from gsdm_grid.flow.templates import at_most
 from gsdm_grid.functions import functions
 from gsdm_grid.planning import Demands, Plan, check_sites, compile_query, pinned_names, placement_policy, resumption
 from gsdm_grid.planning.split_sites import scaled_sites
@@ -650,7 +651,8 @@ class Coordinator:
         """A specification that compiles, and names nothing that its author may not; says what is wrong otherwise."""
         if isinstance(given, Mapping):
             check_specification(given, cast(Role, role), self.settings.data_folders)
-        specification = parse(given, self.registered, chosen=self.chosen_plans.find)
+        with at_most(self.settings.limits.vertices):
+            specification = parse(given, self.registered, chosen=self.chosen_plans.find)
         if len(specification.flow.vertices) > self.settings.limits.vertices:
             limit = self.settings.limits.vertices
             raise FlowError("flow", f"has {len(specification.flow.vertices)} vertices; at most {limit} are allowed")

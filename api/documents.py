@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar, get_args
 
 import yaml
 from anyio import to_thread
@@ -52,12 +52,36 @@ async def parse_body_as(request: Request, model: type[Model]) -> Model:
     try:
         return model.model_validate(document, strict=True)
     except ValidationError as error:
-        found = [
-            {"path": ".".join(str(step) for step in one["loc"]), "reason": one["msg"]}
-            for one in error.errors(include_url=False, include_input=False)[:20]
-        ]
+        listed = error.errors(include_url=False, include_input=False)[:20]
+        found = [{"path": ".".join(str(step) for step in one["loc"]), "reason": _reason(one, model)} for one in listed]
         detail = "; ".join(f"{one['path']}: {one['reason']}" for one in found[:3])
         raise Problem("invalid-request", detail, errors=found) from None
+
+
+def _reason(one: Mapping[str, Any], model: type[BaseModel]) -> str:
+    """What is wrong, in a sentence; of a member that nobody knows, which ones are allowed beside it."""
+    if one["type"] != "extra_forbidden":
+        return str(one["msg"])
+    shape: type[BaseModel] | None = model
+    for step in one["loc"][:-1]:
+        shape = _inside(shape, step)
+    allowed = ", ".join(shape.model_fields) if shape is not None else ""
+    return f"is no known member; allowed: {allowed or 'none'}"
+
+
+def _inside(shape: type[BaseModel] | None, step: int | str) -> type[BaseModel] | None:
+    """The model behind a step of a path: of a member, also where that is a list of them or may be missing."""
+    if not isinstance(step, str):
+        return shape
+    if shape is None or step not in shape.model_fields:
+        return None
+    waiting: list[Any] = [shape.model_fields[step].annotation]
+    while waiting:
+        kind = waiting.pop()
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return kind
+        waiting += get_args(kind)
+    return None
 
 
 def request_body(model: type[BaseModel]) -> dict[str, Any]:

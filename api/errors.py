@@ -70,8 +70,9 @@ def problem_of(error: BaseException) -> Problem:
         query, action, state, allowed = error.args
         return Problem("invalid-transition", str(error), query=query, action=action, state=state, allowed=list(allowed))
     if isinstance(error, errors.UnknownName):
-        thing, name, known = error.args
-        return Problem("unknown-name", str(error), thing=thing, name=name, known=list(known)[:50])
+        thing, name, known, place = error.args
+        extras = {"thing": thing, "name": name, "known": list(known)[:50], "did_you_mean": list(error.similar)}
+        return Problem("unknown-name", str(error), **extras, **({"path": place} if place else {}))
     if isinstance(error, errors.SchemaError):
         stream_type, attribute, expected, got = error.args
         extras = {"stream_type": stream_type, "attribute": attribute, "expected": expected, "got": got}

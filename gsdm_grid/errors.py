@@ -22,6 +22,7 @@ and the text is made in ``__str__``, so that an error survives pickling between 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
 
@@ -48,24 +49,43 @@ class SchemaError(QueryError):
 class UnknownName(QueryError):
     """Somebody asked for a name that nobody registered."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        super().__init__(kind, name, tuple(sorted(known)))
+    def __init__(self, kind: str, name: str, known: Iterable[str], place: str = "") -> None:
+        super().__init__(kind, name, tuple(sorted(known)), place)
+
+    @property
+    def place(self) -> str:
+        """Where the name stands, as a path in a document if it came in one; empty if nobody knows."""
+        return str(self.args[3])
+
+    @property
+    def similar(self) -> tuple[str, ...]:
+        """Known names that look like the unknown one, the most similar first."""
+        _, name, known, _ = self.args
+        return tuple(difflib.get_close_matches(name, known, n=3))
+
+    def at(self, place: str) -> UnknownName:
+        """The same error at a place."""
+        kind, name, known, _ = self.args
+        return type(self)(kind, name, known, place)
 
     def __str__(self) -> str:
-        kind, name, known = self.args
+        kind, name, known, place = self.args
+        where = f"{place}: " if place else ""
+        hint = f"; did you mean {' or '.join(map(repr, self.similar))}?" if self.similar else ";"
         listed = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
-        return f"unknown {kind} {name!r}; known: {listed or 'none'}"
+        return f"{where}unknown {kind} {name!r}{hint} known: {listed or 'none'}"
 
 
 class UnknownAttribute(UnknownName, AttributeError):
     """A stream type has no such attribute. Also an `AttributeError`, so that ``hasattr`` works on windows."""
 
-    def __init__(self, stream_type: str, name: str, known: Iterable[str]) -> None:
-        super().__init__(stream_type, name, known)
+    def __init__(self, stream_type: str, name: str, known: Iterable[str], place: str = "") -> None:
+        super().__init__(stream_type, name, known, place)
 
     def __str__(self) -> str:
-        stream_type, name, known = self.args
-        return f"unknown attribute {name!r} of stream type {stream_type!r}; known: {', '.join(known)}"
+        stream_type, name, known, place = self.args
+        where = f"{place}: " if place else ""
+        return f"{where}unknown attribute {name!r} of stream type {stream_type!r}; known: {', '.join(known)}"
 
 
 class FlowError(QueryError):

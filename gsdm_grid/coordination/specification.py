@@ -111,6 +111,26 @@ def parse(
 
     The plan ``auto`` is what ``chosen`` finds, or else one compute site for each core.
     """
+    try:
+        return _parse(document, registered, cores, chosen)
+    except UnknownName as error:
+        places = _places(document, error.args[1])
+        raise (error.at(" and ".join(places[:3])) if places else error) from None
+
+
+def _places(value: Any, name: str, place: str = "") -> list[str]:
+    """Paths in a document at which a name stands."""
+    if isinstance(value, str):
+        return [place] if value == name else []
+    steps: list[tuple[str, Any]] = []
+    if isinstance(value, Mapping):
+        steps = [(f"{place}.{key}" if place else str(key), item) for key, item in value.items() if key != "labels"]
+    elif isinstance(value, list | tuple):
+        steps = [(f"{place}[{number}]", item) for number, item in enumerate(value)]
+    return [path for step, item in steps for path in _places(item, name, step)]
+
+
+def _parse(document: Any, registered: Registered, cores: int | None, chosen: Chosen) -> QuerySpecification:
     given = _mapping(document, "specification")
     _known(given, MEMBERS, "specification")
     name = check_name(given.get("name"), "name")
@@ -244,7 +264,7 @@ def parse_stop(given: Any, place: str = "stop") -> Stop:
         raise FlowError(place, "count or time_s, not both")
     count, time_s = stop.get("count"), stop.get("time_s")
     if count is not None and (not isinstance(count, int) or isinstance(count, bool) or not 1 <= count < 2**62):
-        raise FlowError(f"{place}.count", f"must be a whole number of at least 1, got {count!r:.40}")
+        raise FlowError(f"{place}.count", f"must be a whole number from 1 to 2**62 - 1, got {count!r:.40}")
     return Stop(count, None if time_s is None else _number(time_s, f"{place}.time_s", least=0.001, most=1e9))
 
 
@@ -339,6 +359,9 @@ def parse_stream(document: Mapping[str, Any], name: str, place: str, source: boo
     for key in options:
         if found.known_options is not None and key not in found.known_options:
             raise UnknownName(f"option of interface {interface!r}", str(key)[:80], found.known_options)
+    needed = {found.sink_option} if not source and found.sink_option else set()
+    if "path" in {*options, *needed} & (found.known_options or frozenset()):
+        _text(options.get("path"), f"{place}.options.path")
     try:
         if stream_type is not None:
             found(stream_type, options)  # complains of wrong values; what it opens, it opens later

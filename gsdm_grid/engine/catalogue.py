@@ -7,7 +7,7 @@ from typing import Any
 
 from gsdm_grid.engine.execute import Execute, load, user_call
 from gsdm_grid.errors import FunctionError
-from gsdm_grid.functions import StreamFunction, functions, resolve
+from gsdm_grid.functions import StreamFunction, function_value, resolve
 from gsdm_grid.functions.library.combining import combine_function
 from gsdm_grid.functions.library.splitting import split_routing
 from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType
@@ -43,7 +43,7 @@ def _os_join(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOpera
     params = planned.params
     combine = combine_function(params["combine"])
     load(planned.id, combine)
-    partial = _function(params["partial"]) if params.get("partial") is not None else None
+    partial = function_value(params["partial"]) if params.get("partial") is not None else None
     return OSJoin(
         len(inputs),
         planned.output_type,
@@ -52,10 +52,6 @@ def _os_join(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOpera
         params.get("timeout"),
         None if partial is None else lambda parts: _partial(planned, partial, parts),
     )
-
-
-def _function(given: Any) -> StreamFunction:
-    return resolve(given["$function"]) if isinstance(given, Mapping) else functions.get(given)
 
 
 def _combined(planned: PlanOperator, function: StreamFunction, parts: list[PhysicalWindow]) -> PhysicalWindow:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from gsdm_grid.errors import FunctionError
-from gsdm_grid.functions import NeedMore, StreamFunction, StreamView
+from gsdm_grid.errors import FlowError, FunctionError
+from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, function_value
+from gsdm_grid.functions.registry import is_library
 from gsdm_grid.model import NO_MARK, LogicalWindow, PhysicalWindow, StreamType
 from gsdm_grid.operators import Blocks, Held, StreamOperator
 
@@ -27,7 +28,12 @@ def user_call(vertex: str, function: StreamFunction, *args: Any, **kwargs: Any) 
         result = function.code(*args, **kwargs)
         return list(result) if isinstance(result, Iterator) else result
 
-    return guarded(vertex, function.name, call)
+    try:
+        return guarded(vertex, function.name, call)
+    except FunctionError as error:
+        if is_library(function) and isinstance(error.__cause__, FlowError):  # windows that do not fit the query
+            raise FlowError(f"vertex {vertex!r}", str(error.__cause__)) from error.__cause__
+        raise
 
 
 def load(vertex: str, function: StreamFunction) -> None:
@@ -60,7 +66,9 @@ class Execute(StreamOperator):
     ) -> None:
         self._vertex = vertex
         self._function = function
-        self._params = dict(params)
+        self._params = dict(params) | {
+            name: function_value(params[name]) for name in function.functions if params.get(name) is not None
+        }
         self._output = output_type
         single_for = None if function.uses_neighbours else function.name
         self._views = [StreamView(given, function.whole, single_for) for given in input_types]
@@ -72,7 +80,7 @@ class Execute(StreamOperator):
         self.executions = 0
         load(vertex, function)
         if function.init is not None:
-            self._params["state"] = guarded(vertex, function.name, lambda: function.init(**params))  # type: ignore[misc]
+            self._params["state"] = guarded(vertex, function.name, lambda: function.init(**self._params))  # type: ignore[misc]
 
     def wants(self, port: int) -> bool:
         """See `StreamOperator`: a combining function is fed where it lacks windows."""

@@ -5,7 +5,7 @@ Only the logical graph lives here: functions, arcs and logical sites. Binding it
 """
 
 from gsdm_grid.flow.drawing import arcs, label
-from gsdm_grid.flow.graph import FUNCTION, DataFlow, Role, Site, Vertex, function_reference, json_value, renamed
+from gsdm_grid.flow.graph import DataFlow, Role, Site, Vertex, json_value, renamed
 from gsdm_grid.flow.pushdown import push_selections
 from gsdm_grid.flow.splitting import (
     autosplit,
@@ -31,7 +31,6 @@ from gsdm_grid.flow.templates import (
 )
 
 __all__ = [
-    "FUNCTION",
     "PCC",
     "TEMPLATES",
     "DataFlow",
@@ -44,7 +43,6 @@ __all__ = [
     "central",
     "exptree",
     "fsplit",
-    "function_reference",
     "json_value",
     "label",
     "lpipe",

@@ -16,12 +16,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from gsdm_grid.errors import FlowError
-from gsdm_grid.functions import StreamFunction, reference, resolve
+from gsdm_grid.errors import FlowError, UnknownName
+from gsdm_grid.functions import FUNCTION, StreamFunction, function_reference, reference, resolve
 
 Role = Literal["source", "partition", "compute", "combine", "sink"]
 Input = int | str  # the number of an input stream of the flow, or the name of a result stream of a vertex
-FUNCTION = "$function"
 MAX_WIDTH = 10_000
 
 
@@ -234,11 +233,31 @@ def fresh_id(prefix: str) -> str:
     return f"{prefix}~{next(_fresh)}"
 
 
-def function_reference(function: str | StreamFunction) -> dict[str, str]:
-    """Reference to a function given by name or as an object; unknown names are refused here."""
-    from gsdm_grid.functions import functions
+def vertex_params(function: StreamFunction, params: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Parameters of a vertex as plain JSON; those that name functions become references, so that code comes along."""
+    made = {name: json_value(value, place) for name, value in params.items()}
+    for name in function.functions:
+        value = made.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, str) and not (isinstance(value, Mapping) and isinstance(value.get(FUNCTION), Mapping)):
+            raise FlowError(f"{place}, parameter {name!r}", f"expected a function or its name, got {value!r:.80}")
+        try:
+            made[name] = {FUNCTION: function_reference(value if isinstance(value, str) else value[FUNCTION])}
+        except UnknownName as error:
+            raise error.at(f"{place}, parameter {name!r}") from None
+    return made
 
-    return reference(functions.get(function))
+
+def with_references(flow: DataFlow) -> DataFlow:
+    """The same flow with references from which every host finds its functions, instead of mere names."""
+    vertices = tuple(
+        replace(
+            v, function=function_reference(v.function), params=vertex_params(v.resolved, v.params, f"vertex {v.id!r}")
+        )
+        for v in flow.vertices
+    )
+    return replace(flow, vertices=vertices)
 
 
 def json_value(value: Any, place: str) -> Any:

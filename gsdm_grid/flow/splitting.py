@@ -15,10 +15,10 @@ from math import prod
 from typing import Any
 
 from gsdm_grid.errors import FlowError, UnknownName
-from gsdm_grid.flow.graph import DataFlow, Site, Vertex, fresh_id, function_reference, json_value, renamed
+from gsdm_grid.flow.graph import DataFlow, Site, Vertex, fresh_id, json_value, renamed
 from gsdm_grid.flow.split_shapes import autosplit_choice, cumulative_fanouts, exptree_fanouts, maxtree_fanouts
 from gsdm_grid.flow.templates import TEMPLATES, Fun, Params, central, check_degree, check_size, expanded, parallel
-from gsdm_grid.functions import Route, route_value
+from gsdm_grid.functions import Route, function_reference, route_value
 
 BROADCAST_SHARE = 0.005
 """What maxtree assumes to be broadcast unless told: the account balance queries of Linear Road."""

@@ -9,19 +9,32 @@ same from JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
 from gsdm_grid.errors import FlowError, UnknownName
-from gsdm_grid.flow.graph import DataFlow, Role, Site, Vertex, copied, fresh_id, function_reference, json_value, renamed
-from gsdm_grid.functions import StreamFunction, functions
+from gsdm_grid.flow.graph import (
+    DataFlow,
+    Role,
+    Site,
+    Vertex,
+    copied,
+    fresh_id,
+    renamed,
+    vertex_params,
+    with_references,
+)
+from gsdm_grid.functions import StreamFunction, function_reference, functions
 from gsdm_grid.functions import resolve as resolve_reference
 
 Fun = str | StreamFunction | DataFlow
 Params = Any
 BRANCH = "#"
 MAX_VERTICES = 10_000
+_limit: ContextVar[int] = ContextVar("_limit", default=MAX_VERTICES)
 
 
 def central(fun: Fun, params: Params = None, inputs: int = 1) -> DataFlow:
@@ -87,6 +100,8 @@ def PCC(
 
     The partitioning function may come with parameters of its own: ``("hashpart", {"key": "id"})``.
     """
+    check_degree(n, "PCC")
+    check_size(2 * n + 1, f"PCC({n})")  # at least: said before all of them are built
     part, part_params = partfun if isinstance(partfun, tuple) else (partfun, None)
     stages = [partition(n, part, part_params), parallel(n, fun, params), central(combfun, combparams, n)]
     template = f"PCC({n}, {_name(part)}, {_name(fun)}, {_name(combfun)})"
@@ -130,7 +145,7 @@ def build(spec: Any) -> DataFlow:
         got = type(spec).__name__
         raise FlowError("data flow", f"expected a function name or a mapping with 'template', got {got}")
     if "vertices" in spec:
-        return DataFlow.from_json(spec)
+        return with_references(DataFlow.from_json(spec))
     name = str(spec.get("template"))
     if name not in TEMPLATES:
         raise UnknownName("template", name, TEMPLATES)
@@ -159,8 +174,18 @@ def check_degree(n: Any, template: str) -> None:
 
 def check_size(vertices: int, template: str) -> None:
     """Refuse what nobody means before it fills the memory."""
-    if vertices > MAX_VERTICES:
-        raise FlowError(template, f"would have {vertices} vertices; at most {MAX_VERTICES} are allowed")
+    if vertices > _limit.get():
+        raise FlowError(template, f"would have {vertices} vertices; at most {_limit.get()} are allowed")
+
+
+@contextmanager
+def at_most(vertices: int) -> Iterator[None]:
+    """While it lasts, templates refuse to build data flows of more vertices."""
+    token = _limit.set(vertices)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
 
 
 def expanded(fun: Any, params: Params, arity: int, place: str) -> DataFlow:
@@ -177,9 +202,12 @@ def expanded(fun: Any, params: Params, arity: int, place: str) -> DataFlow:
             raise FlowError(place, f"template {fun!r}: {error}") from None
     if not isinstance(fun, str | StreamFunction):
         raise FlowError(place, f"expected a function, a template or a data flow, got {type(fun).__name__}")
-    ref = function_reference(fun)
+    try:
+        ref = function_reference(fun)
+    except UnknownName as error:
+        raise error.at(place) from None
     function = fun if isinstance(fun, StreamFunction) else resolve_reference(ref)
-    bound = {name: json_value(value, place) for name, value in function.bind(params, place).items()}
+    bound = vertex_params(function, function.bind(params, place), place)
     _check_arity(function, arity, place)
     site = Site(fresh_id(_role(function)), _role(function))
     width = function.width(bound)
@@ -205,7 +233,10 @@ def _partition_params(fun: Fun, n: int, i: int, params: Params) -> Params:
         return None
     if isinstance(fun, str) and fun in TEMPLATES:
         return [n, i, *(params or [])]
-    function = functions.get(fun)
+    try:
+        function = functions.get(fun)
+    except UnknownName as error:
+        raise error.at(f"partition({n})") from None
     names = [parameter.name for parameter in function.parameters]
     if names[:2] != ["n", "i"]:
         they = ", ".join(names[:2]) or "none"

@@ -5,7 +5,15 @@ they are executed in `gsdm_grid.engine`.
 """
 
 from gsdm_grid.functions.packages import PackageSet, PackageSets, packages
-from gsdm_grid.functions.registry import FunctionRegistry, functions, reference, resolve
+from gsdm_grid.functions.registry import (
+    FUNCTION,
+    FunctionRegistry,
+    function_reference,
+    function_value,
+    functions,
+    reference,
+    resolve,
+)
 from gsdm_grid.functions.routes import Route, per_tuple, route_value
 from gsdm_grid.functions.routing import OMIT, Decision, Routing, routing
 from gsdm_grid.functions.sqf import Parameter, Params, StreamFunction, same_type, sqf
@@ -19,6 +27,7 @@ from gsdm_grid.functions.strategies import (
 from gsdm_grid.functions.windows import NeedMore, StreamView, current_window, sliding_window, time_window
 
 __all__ = [
+    "FUNCTION",
     "OMIT",
     "WINDOW_DISTRIBUTE",
     "WINDOW_SPLIT",
@@ -35,6 +44,8 @@ __all__ = [
     "StreamFunction",
     "StreamView",
     "current_window",
+    "function_reference",
+    "function_value",
     "functions",
     "packages",
     "per_tuple",

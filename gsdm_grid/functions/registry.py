@@ -28,6 +28,8 @@ from gsdm_grid.functions.packages import packages
 from gsdm_grid.functions.sqf import StreamFunction
 
 ENTRY_POINTS = "gsdm.functions"
+FUNCTION = "$function"
+"""The key of a reference among the values of parameters."""
 _apart: ContextVar[tuple[str, list[StreamFunction]] | None] = ContextVar("_apart", default=None)
 _pinned: ContextVar[Mapping[str, str] | None] = ContextVar("_pinned", default=None)
 
@@ -47,10 +49,10 @@ class FunctionRegistry:
         if apart is not None and _is_under(function, apart[0]):
             apart[1].append(function)
             return function
-        if not _is_library(function):
+        if not is_library(function):
             _load_library()  # else it would replace this function later, without a word
             known = self._functions.get(function.name)
-            if known is not None and _is_library(known):
+            if known is not None and is_library(known):
                 raise QueryError(f"function {function.name!r} is part of the built-in library: rename yours")
         self._functions[function.name] = function
         return function
@@ -127,7 +129,7 @@ _pickling = threading.Lock()  # what is pickled by value is a setting of the pro
 
 def reference(function: StreamFunction) -> dict[str, str]:
     """Plain JSON from which `resolve` finds the function again in any process of the grid."""
-    if _is_library(function):
+    if is_library(function):
         return {"name": function.name}
     module_name = getattr(function.code, "__module__", "")
     variable = getattr(function.code, "__qualname__", "")
@@ -174,11 +176,24 @@ def resolve(given: Mapping[str, str]) -> StreamFunction:
     return loaded
 
 
+def function_reference(given: str | StreamFunction | Mapping[str, str]) -> dict[str, str]:
+    """Reference to a function given by name, as an object, or by another reference; unknown names are refused here."""
+    if isinstance(given, Mapping):
+        return dict(given) if "code" in given else reference(resolve(given))
+    return reference(functions.get(given))
+
+
+def function_value(given: Any) -> StreamFunction:
+    """The function behind a parameter's value: a function, its name, or a reference in a plan."""
+    return resolve(given[FUNCTION]) if isinstance(given, Mapping) else functions.get(given)
+
+
 def _load_library() -> None:
     import gsdm_grid.functions.library  # noqa: F401
 
 
-def _is_library(function: StreamFunction) -> bool:
+def is_library(function: StreamFunction) -> bool:
+    """Whether a function is built in."""
     return _is_under(function, "gsdm_grid.functions")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,13 +11,14 @@ from numpy.typing import NDArray
 
 from gsdm_grid.errors import FlowError, FunctionError, QueryError
 from gsdm_grid.functions.expressions import Expression, TupleFault
-from gsdm_grid.functions.registry import functions, resolve
+from gsdm_grid.functions.registry import FUNCTION, functions, resolve
 from gsdm_grid.functions.sqf import StreamFunction, sqf
 from gsdm_grid.model import PhysicalWindow, StreamType
 
 Route = str | Callable[..., Any] | StreamFunction | Mapping[str, Any] | None
 Values = tuple[NDArray[Any], "NDArray[np.bool_] | None"]
-FUNCTION = "$function"
+
+_NAME = re.compile(r"\w+(@\d+)?(\.\w+)?")  # of a registered function, or of one in a bundle
 
 
 def per_tuple(code: Callable[..., Any]) -> StreamFunction:
@@ -33,7 +35,7 @@ def route_value(given: Route, place: str) -> Any:
         return _checked_kind(given, place)
     if isinstance(given, str):
         named = ":" in given and given.replace(":", "").replace(".", "").replace("_", "").isalnum()
-        if named or (given.isidentifier() and functions.has(given) and functions.get(given).kind == "routing"):
+        if named or (_NAME.fullmatch(given) and functions.has(given) and functions.get(given).kind == "routing"):
             return _checked_kind(functions.get(given), place)
         Expression(given, place)
         return given

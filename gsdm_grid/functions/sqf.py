@@ -57,6 +57,7 @@ class StreamFunction:
     works instead of ``code``; ``results`` the parameter that tells how many result streams it has, if not one.
     ``uses_neighbours`` says that a result may depend on other windows than the current one; the engine refuses a
     function that asks for them without saying so.
+    ``functions`` are the parameters whose values name other functions.
     Immutable, pickled by cloudpickle.
     """
 
@@ -75,6 +76,7 @@ class StreamFunction:
     results: str | None = None
     imports: tuple[str, ...] = ()
     uses_neighbours: bool = False
+    functions: tuple[str, ...] = ()
     doc: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
@@ -180,6 +182,7 @@ def sqf(
     results: str | None = None,
     imports: Sequence[str] = (),
     uses_neighbours: bool | None = None,
+    functions: Sequence[str] = (),
     register: bool = True,
 ) -> Callable[[Callable[..., Any]], StreamFunction]: ...
 
@@ -199,6 +202,7 @@ def sqf(
     results: str | None = None,
     imports: Sequence[str] = (),
     uses_neighbours: bool | None = None,
+    functions: Sequence[str] = (),
     register: bool = True,
 ) -> Any:
     """Make a stream query function of a plain function, and register it under its name.
@@ -214,6 +218,8 @@ def sqf(
     ``uses_neighbours=True`` says that results depend on other windows than the current one: the function asks for
     sliding or time windows, itself or through what it calls. By default that is assumed if its code names
     `sliding_window` or `time_window`; a function that asks for them and is not known to is refused when it runs.
+    ``functions`` names the parameters whose values are other functions, or their names: they are checked when the query
+    is compiled, reach every host with it, and the function gets them as functions.
     ``builtin`` and ``results`` are for the operators of the engine.
 
     >>> from gsdm_grid import create_stream_type, current_window, sqf
@@ -231,7 +237,7 @@ def sqf(
         raise QueryError(f"@sqf: unknown kind {kind!r}; known: {', '.join(get_args(Kind))}")
 
     def decorate(code: Callable[..., Any]) -> StreamFunction:
-        from gsdm_grid.functions.registry import functions
+        from gsdm_grid.functions.registry import functions as registry
 
         if (init is not None) != ("state" in inspect.signature(code).parameters):
             raise QueryError(f"@sqf: {code!r} needs both init= and a parameter 'state', or neither")
@@ -258,9 +264,13 @@ def sqf(
             results=results,
             imports=tuple(imports),
             uses_neighbours=around,
+            functions=tuple(functions),
             doc=code.__doc__ or "",
         )
-        return functions.add(made) if register else made
+        unknown = sorted(set(functions) - {parameter.name for parameter in made.parameters})
+        if unknown:
+            raise QueryError(f"@sqf: functions= names {unknown[0]!r}, which is no parameter of {made.name!r}")
+        return registry.add(made) if register else made
 
     return decorate
 

@@ -7,7 +7,7 @@ stands for the value that the parallelized function's own parameter ``size`` has
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gsdm_grid.errors import UnknownName
@@ -38,6 +38,15 @@ class Strategy:
             "combine_params": dict(self.combine_params),
             "degrees": list(self.degrees) if self.degrees else "any",
         }
+
+    def renamed(self, names: Mapping[str, str]) -> Strategy:
+        """The same strategy after functions that it names got other names, as those of uploaded bundles do."""
+        combine_params = {
+            key: names.get(value, value) if isinstance(value, str) else value
+            for key, value in self.combine_params.items()
+        }
+        partition, combine = names.get(self.partition, self.partition), names.get(self.combine, self.combine)
+        return replace(self, partition=partition, combine=combine, combine_params=combine_params)
 
     def resolve(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Partition and combine parameters with ``$name`` replaced by the function's own parameter values."""

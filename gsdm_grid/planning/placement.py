@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gsdm_grid.errors import UnknownName
-from gsdm_grid.flow import DataFlow, Role, Site, Vertex, function_reference
+from gsdm_grid.flow import DataFlow, Role, Site, Vertex
+from gsdm_grid.functions import function_reference
 from gsdm_grid.planning.plan import HostKind, StreamSpec
 
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gsdm_grid.flow import DataFlow, Site, Vertex, central, function_reference, renamed
+from gsdm_grid.flow import DataFlow, Site, Vertex, central, renamed
+from gsdm_grid.functions import function_reference
 from gsdm_grid.planning.compiler import compile_flow, compile_vertices
 from gsdm_grid.planning.needs import Demands
 from gsdm_grid.planning.placement import THREADS, PlacementPolicy, unused

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gsdm_grid.errors import QueryError, SchemaError
-from gsdm_grid.functions.registry import functions, resolve
+from gsdm_grid.functions.registry import function_value
 from gsdm_grid.functions.sqf import StreamFunction, sqf
 from gsdm_grid.functions.windows import StreamView
 from gsdm_grid.model import STREAM, StreamType
@@ -22,13 +22,15 @@ def _one_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> Stream
 
 def combine_function(given: Any) -> StreamFunction:
     """The combine function that a parameter of OS-Join names; in a plan it may be a function reference."""
-    found = resolve(given["$function"]) if isinstance(given, Mapping) else functions.get(given)
+    found = function_value(given)
     if found.kind != "combine":
         raise QueryError(f"OS-Join: expected a function of kind 'combine', got {found.name!r} ({found.kind})")
     return found
 
 
 def _joined_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> StreamType:
+    if params.get("partial") is not None:
+        combine_function(params["partial"])
     return combine_function(params["combine"]).result_type(inputs, {})
 
 
@@ -43,7 +45,9 @@ def s_merge(streams: Sequence[StreamView], timeout: float | None = None) -> Any:
     raise NotImplementedError("executed by the operator of the same name")
 
 
-@sqf(STREAM, returns=_joined_type, kind="combining", builtin="OS-Join", name="OS-Join")
+@sqf(
+    STREAM, returns=_joined_type, kind="combining", builtin="OS-Join", name="OS-Join", functions=("combine", "partial")
+)
 def os_join(streams: Sequence[StreamView], combine: Any, timeout: float | None = None, partial: Any = None) -> Any:
     """Join sub-windows of the same window and combine them in order (thesis algorithm 15).
 
@@ -77,7 +81,14 @@ def _keyed_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> Stre
     return given
 
 
-@sqf(STREAM, returns=_keyed_type, kind="combining", builtin="key_join", uses_neighbours=True)
+@sqf(
+    STREAM,
+    returns=_keyed_type,
+    kind="combining",
+    builtin="key_join",
+    functions=("combine",),
+    uses_neighbours=True,
+)
 def key_join(
     streams: Sequence[StreamView],
     key: str,

@@ -6,17 +6,17 @@ several sites and combine the results. All handle whole physical windows: the ve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from gsdm_grid.errors import QueryError
+from gsdm_grid.errors import FlowError, SchemaError
 from gsdm_grid.functions.sqf import sqf
 from gsdm_grid.functions.strategies import window_distribute, window_split
 from gsdm_grid.functions.windows import StreamView, current_window
-from gsdm_grid.model import Array, PhysicalWindow, create_stream_type
+from gsdm_grid.model import STREAM, Array, PhysicalWindow, StreamType, create_stream_type
 
 Radio = create_stream_type(
     "Radio", {"x": "vector of complex64", "y": "vector of complex64", "z": "vector of complex64"}
@@ -224,15 +224,46 @@ def _length(vectors: Array) -> Array:
     return length
 
 
-@sqf(Radio, returns=Radio, whole=True, kind="partitioning")
-def slicepart(s: StreamView, n: int, i: int) -> Any:
-    """Sub-window ``i`` of ``n``: a contiguous slice of each vector, for functions of single elements."""
+def _sliced_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> StreamType:
+    """The type of slices is that of the windows: so the sliced vectors must be of a type that lets lengths vary."""
+    stream_type = inputs[0]
+    for name in _sliced(stream_type, params.get("vectors")):
+        kind = stream_type.attribute(name)
+        if not kind.varies:
+            raise SchemaError(stream_type.name, name, "a vector whose length may vary, to slice", str(kind))
+    return stream_type
+
+
+def _sliced(stream_type: StreamType, vectors: Sequence[str] | None) -> list[str]:
+    """Names of the attributes to slice: those asked for, or all vectors."""
+    if vectors is not None:
+        return [vectors] if isinstance(vectors, str) else list(vectors)
+    names = [name for name, kind in stream_type.attributes.items() if kind.shape != ()]
+    if not names:
+        raise SchemaError(stream_type.name, None, "at least one vector, to slice", "none")
+    return names
+
+
+@sqf(STREAM, returns=_sliced_type, whole=True, kind="partitioning")
+def slicepart(s: StreamView, n: int, i: int, vectors: Sequence[str] | None = None) -> Any:
+    """Sub-window ``i`` of ``n``: a contiguous slice of each vector, for functions of single elements.
+
+    ``vectors`` names the attributes to slice; without it all vectors are sliced. Others are in every sub-window.
+    """
 
     def cut(array: Array) -> Array:
         length = array.shape[-1]
         return array[..., length * i // n : length * (i + 1) // n]
 
-    return _each_length(current_window(s), lambda v: v.replace(**{c: cut(v[c]) for c in CHANNELS}))
+    def part(v: Any) -> Any:
+        names = _sliced(v.type, vectors)
+        lengths = {name: v[name].shape[-1] for name in names}
+        if len(set(lengths.values())) > 1:
+            listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+            raise FlowError("slicepart", f"vectors of one window differ in length ({listed}): name some in 'vectors'")
+        return v.replace(**{name: cut(v[name]) for name in names})
+
+    return _each_length(current_window(s), part)
 
 
 @sqf(Polar, returns=Polar, whole=True, kind="combine")
@@ -260,7 +291,7 @@ def xmagn(s: StreamView, threshold: float) -> Any:
 def _check_divides(array: Array, ways: int, function: str) -> int:
     length = int(array.shape[-1])
     if length % ways:
-        raise QueryError(f"{function}: a window of {length} samples cannot be split in {ways} equal parts")
+        raise FlowError(function, f"a window of {length} samples cannot be split in {ways} equal parts")
     return length
 
 

@@ -24,6 +24,66 @@ def level(s):
 """
 
 
+SPLIT = """
+from gsdm_grid import Radio, current_window, sqf
+from gsdm_grid.functions import window_split
+
+
+@sqf(Radio, whole=True, kind="partitioning")
+def part(s, n, i):
+    "Every n-th sample."
+    v = current_window(s)
+    return v.replace(**{c: v[c][..., i::n] for c in "xyz"})
+
+
+@sqf(Radio, whole=True, strategies=(window_split("part", "fcombine"),))
+def f(s):
+    "Twice the samples."
+    v = current_window(s)
+    return v.replace(**{c: 2 * v[c] for c in "xyz"})
+
+
+@sqf(Radio, whole=True, kind="combine")
+def fcombine(parts):
+    "Interleave the samples."
+    import numpy as np
+
+    return parts[0].replace(**{c: np.stack([p[c] for p in parts], -1).reshape(len(parts[0]), -1) for c in "xyz"})
+"""
+SPLIT_FLOWS = {
+    "named": {
+        "flow": {"template": "PCC", "args": [2, "lib.part", "lib.f", {}, "OS-Join", {"combine": "lib.fcombine"}]}
+    },
+    "declared": {"function": "lib.f", "plan": {"strategy": "window_split", "degree": 2}},
+}
+
+
+def split_results(service, how, placement):
+    source = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64}}
+    with Client(service.url, service.token) as client:
+        client.upload_bundle("lib", SPLIT.encode())
+        blocks = []
+        for name, work in (("whole", {"function": "lib.f"}), ("split", SPLIT_FLOWS[how])):
+            client.submit({"name": name, "inputs": [source], "placement": placement, "stop": {"count": 20}, **work})
+            client.run(name, timeout_s=180)
+            blocks.append(np.concatenate([block.x for block in client.result_blocks(name)]))
+            client.drop(name)
+        return blocks
+
+
+@pytest.mark.parametrize("how", SPLIT_FLOWS)
+def test_a_bundle_splits_windows_by_functions_of_its_own_on_threads(service, how):
+    whole, split = split_results(service, how, "threads")
+    assert np.array_equal(whole, split)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("placement", ["grid", "ray"])
+def test_a_combine_function_that_a_parameter_names_reaches_all_hosts(grid_service, placement):
+    whole, split = split_results(grid_service, "named", placement)
+    assert np.array_equal(whole, split)
+
+
 @pytest.mark.slow
 def test_a_running_query_keeps_the_version_it_was_compiled_with(grid_service):
     source = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "rate": 200}}

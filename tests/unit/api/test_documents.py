@@ -4,7 +4,9 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from api import documents
 from api.documents import MAX_VALUES, parse
 from api.errors import Problem
 
@@ -138,3 +140,28 @@ def test_whatever_comes_is_a_document_or_a_problem(content, media_type):
 def test_json_is_yaml_of_the_same_meaning(document):
     text = json.dumps(document, ensure_ascii=False).encode()
     assert parse(text, JSON, 64) == parse(text, YAML, 64) == document
+
+
+class _Inner(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    least: int = 1
+    most: int = 8
+
+
+class _Outer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    name: str = ""
+    bounds: list[_Inner] | None = None
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"nam": "q"}, "is no known member; allowed: name, bounds"),
+        ({"bounds": [{"larges": 3}]}, "is no known member; allowed: least, most"),
+    ],
+)
+def test_an_unknown_member_is_refused_with_what_is_allowed(document, expected):
+    with pytest.raises(ValidationError) as refused:
+        _Outer.model_validate(document)
+    assert documents._reason(refused.value.errors()[0], _Outer) == expected

@@ -126,3 +126,22 @@ def test_unknown_names_say_what_is_known():
     with pytest.raises(UnknownName) as caught:
         parse(specification(placement="moon"), registered)
     assert "grid" in str(caught.value)
+
+
+def test_an_unknown_function_is_refused_with_its_path_and_a_similar_name():
+    flow = {"template": "PCC", "args": [2, "fft3part", "fft3", {}, "OS-Join", {"combine": "fft3combin"}]}
+    with pytest.raises(UnknownName) as refused:
+        parse({"name": "q", "inputs": [RADIO], "flow": flow}, registered)
+    assert (refused.value.place, refused.value.similar[0]) == ("flow.args[5].combine", "fft3combine")
+
+
+@pytest.mark.parametrize("path", [7, None, ["a.npz"]])
+def test_a_recorder_whose_path_is_no_text_is_refused_at_once(path):
+    outputs = [{"name": "out", "interface": "recorder", "options": {"path": path}}]
+    with pytest.raises(FlowError, match=r"outputs\[0\]\.options\.path: expected text, got (int|nothing|list)"):
+        parse({"name": "q", "inputs": [RADIO], "function": "fft3", "outputs": outputs}, registered)
+
+
+def test_a_count_that_is_too_large_is_refused_with_the_bounds():
+    with pytest.raises(FlowError, match=r"stop\.count: must be a whole number from 1 to 2\*\*62 - 1, got 92233"):
+        parse({"name": "q", "inputs": [RADIO], "function": "fft3", "stop": {"count": 2**63 - 1}}, registered)

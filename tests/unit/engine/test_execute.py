@@ -310,3 +310,14 @@ def test_a_function_that_says_it_uses_its_current_window_only_is_held_to_it(exec
     op = execute(lambda s: sliding_window(s, 2)[0], uses_neighbours=False)
     with pytest.raises(FunctionError, match="calls sliding_window"):
         op.push(0, rows(0, 4))
+
+
+def test_a_window_that_a_built_in_function_cannot_split_is_the_querys_fault():
+    from gsdm_grid import Radio
+    from gsdm_grid.errors import FlowError
+    from gsdm_grid.functions import functions
+
+    split = Execute("fft3part.0", functions.get("fft3part"), {"n": 3, "i": 0}, [Radio], Radio)
+    samples = {channel: [[1, 2, 3, 4]] for channel in "xyz"}
+    with pytest.raises(FlowError, match=r"vertex 'fft3part.0': fft3part: a window of 4 samples cannot be split in 3"):
+        split.push(0, Radio.block(ts=[0], **samples))

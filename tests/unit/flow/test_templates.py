@@ -5,6 +5,7 @@ import pytest
 from gsdm_grid import PCC, STREAM, DataFlow, central, lpipe, parallel, parallelize, partition, pipe, sqf
 from gsdm_grid.errors import FlowError, QueryError, UnknownName
 from gsdm_grid.flow import TEMPLATES, build
+from gsdm_grid.flow.templates import at_most
 
 
 @sqf(STREAM, register=False)
@@ -54,7 +55,7 @@ def test_window_distribute_of_the_thesis():
 
 def test_window_split_of_the_thesis():
     flow = PCC(2, "fft3part", "fft3", {}, "OS-Join", {"fft3combine"})
-    assert flow.by_id["OS-Join.0"].params["combine"] == "fft3combine"
+    assert flow.by_id["OS-Join.0"].params["combine"] == {"$function": {"name": "fft3combine"}}
 
 
 def test_the_tree_of_the_thesis():
@@ -184,3 +185,8 @@ def test_build_says_what_is_wrong_with_a_specification(spec, kind, message):
 def test_every_template_is_known_by_its_name():
     assert all(made.__name__ == name for name, made in TEMPLATES.items())
     assert isinstance(build({"template": "pipe", "args": ["fft3", "fft3"]}), DataFlow)
+
+
+def test_a_degree_beyond_the_limit_is_refused_before_anything_is_built():
+    with at_most(100), pytest.raises(FlowError, match=r"PCC\(50\): would have 101 vertices; at most 100 are allowed"):
+        PCC(50, "no such function", "fft3", {}, "S-Merge")

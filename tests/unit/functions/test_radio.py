@@ -370,3 +370,22 @@ def test_windows_of_a_subtype_keep_their_other_attributes(radio, run):
         got = run(fft3, named)
         assert list(got.station) == ["LOFAR", "Kiruna"]
         assert_windows_close(got, run(fft3, block))
+
+
+Trace = create_stream_type("Trace", {"name": "string", "a": "vector of float32", "b": "vector of int16"})
+
+
+def test_slices_are_cut_of_the_vectors_of_any_type(run):
+    block = Trace.block(ts=[0, 1], name=["p", "q"], a=[[1, 2, 3, 4]] * 2, b=[[5, 6, 7, 8]] * 2)
+    parts = [run(slicepart, block, 2, i) for i in range(2)]
+    assert [part.a.tolist()[0] for part in parts] == [[1, 2], [3, 4]]
+    assert [part.b.tolist()[0] for part in parts] == [[5, 6], [7, 8]]
+    assert list(parts[1].name) == ["p", "q"]
+
+
+def test_slices_are_cut_of_the_vectors_that_are_named(run):
+    block = Trace.block(ts=[0], name=["p"], a=[[1, 2, 3, 4]], b=[[5, 6, 7]])
+    part = run(slicepart, block, 2, 1, ["a"])
+    assert (part.a.tolist(), part.b.tolist()) == ([[3, 4]], [[5, 6, 7]])
+    with pytest.raises(QueryError, match=r"differ in length \(a 4, b 3\): name some in 'vectors'"):
+        run(slicepart, block, 2, 1)

@@ -72,7 +72,9 @@ def test_registering_a_name_again_replaces_it():
 
 
 def test_unknown_function_says_what_is_known():
-    with pytest.raises(UnknownName, match=r"unknown function 'ff3'; known: .*OS-Join, RRpart, S-Merge"):
+    with pytest.raises(
+        UnknownName, match=r"unknown function 'ff3'; did you mean 'fft3'.* known: .*OS-Join, RRpart, S-Merge"
+    ):
         functions.get("ff3")
     assert not functions.has("ff3")
 

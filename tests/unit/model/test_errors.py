@@ -37,6 +37,7 @@ def test_error_survives_pickling(error, protocol):
     assert type(copy) is type(error)
     assert copy.args == error.args
     assert str(copy) == str(error)
+    assert str(type(error)(*error.args)) == str(error)  # as nodes report it
 
 
 def test_every_error_is_drawn_in_the_tree():
@@ -47,13 +48,19 @@ def test_every_error_is_drawn_in_the_tree():
 def test_messages_name_the_thing_what_came_and_what_is_allowed():
     assert str(EXAMPLES[2]) == "stream type 'T', attribute 'a': expected int8, got float32"
     assert str(EXAMPLES[3]) == "stream type 'T': expected int8, got float32"
-    assert str(EXAMPLES[4]) == "unknown function 'ff3'; known: dft3, fft3"
+    assert str(EXAMPLES[4]) == "unknown function 'ff3'; did you mean 'fft3'? known: dft3, fft3"
     assert str(errors.UnknownName("host", "x", [])) == "unknown host 'x'; known: none"
     assert str(EXAMPLES[6]) == "vertex 3: two inputs"
     assert str(EXAMPLES[7]) == "query 'q1' is dropped: cannot activate; allowed now: nothing"
     assert str(EXAMPLES[10]) == "vertex 'v1', function 'fft3': ValueError: x"
     assert EXAMPLES[10].trace == "Traceback …"
     assert str(EXAMPLES[11]) == "working node 'n1' was lost: killed"
+
+
+def test_an_unknown_name_tells_where_it_stands():
+    error = EXAMPLES[4].at("flow.args[2]")
+    assert str(error).startswith("flow.args[2]: unknown function 'ff3'; did you mean")
+    assert (error.place, error.similar[0]) == ("flow.args[2]", "fft3")
 
 
 def test_long_lists_of_known_names_are_cut():

@@ -3,8 +3,9 @@ from dataclasses import replace
 import pytest
 
 from gsdm_grid import PCC, Radio, pipe, sqf
-from gsdm_grid.errors import FlowError
-from gsdm_grid.functions import PackageSet, packages
+from gsdm_grid.errors import FlowError, UnknownName
+from gsdm_grid.flow import build
+from gsdm_grid.functions import PackageSet, functions, packages
 from gsdm_grid.planning import GRID, RAY, SPARK, THREADS, Plan, StreamSpec, compile_flow, packages_of, pinned_names
 
 INPUT = StreamSpec("in", "synthetic_radio", Radio, {"window": 64})
@@ -71,3 +72,33 @@ def test_functions_among_parameters_count_too(bundled):
     plan = compiled(PCC(2, "fft3part", "fft3", {}, "OS-Join", {"combine": combine}), GRID)
     assert [packages_of(site) for site in plan.sites if site.role == "combine"] == [("digest-1.0",)]
     assert pinned_names(plan) == {"b.level": "b@1.0.level"}
+
+
+@pytest.fixture
+def registered(bundled):
+    """A combine function of a bundle, known by its name."""
+    functions.add(bundled("1.0", kind="combine"))
+    yield "b.level"
+    functions.remove("b.level")
+
+
+@pytest.mark.parametrize("name", ["combine", "partial"])
+def test_a_function_that_a_parameter_names_is_staged_too(registered, name):
+    params = {"combine": "fft3combine"} | {name: registered}
+    plan = compiled(PCC(2, "fft3part", "fft3", {}, "OS-Join", params), GRID)
+    assert [packages_of(site) for site in plan.sites if site.role == "combine"] == [("digest-1.0",)]
+    assert pinned_names(plan) == {"b.level": "b@1.0.level"}
+
+
+def test_functions_that_a_graph_in_a_document_names_are_staged_too(registered):
+    document = PCC(2, "fft3part", "fft3", {}, "OS-Join", {"fft3combine"}).to_json()
+    document["vertices"][-1]["params"]["combine"] = registered
+    plan = compiled(build(document), GRID)
+    assert [packages_of(site) for site in plan.sites if site.role == "combine"] == [("digest-1.0",)]
+
+
+def test_a_parameter_that_names_no_function_is_refused_before_it_runs():
+    with pytest.raises(UnknownName, match=r"parameter 'combine': unknown function 'fft3combin'; did you mean 'fft3c"):
+        PCC(2, "fft3part", "fft3", {}, "OS-Join", {"combine": "fft3combin"})
+    with pytest.raises(FlowError, match="parameter 'combine': expected a function or its name, got 3"):
+        PCC(2, "fft3part", "fft3", {}, "OS-Join", {"combine": 3})
