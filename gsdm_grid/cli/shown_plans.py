@@ -33,8 +33,9 @@ def progress(search: Optimization) -> Group:
 
 def plans_table(choice: Mapping[str, Any]) -> Table:
     """The plans that were tried, the cheapest first; ★ is the one chosen."""
-    numbers = ("windows", "cost\nms", "predicted\nms", "derived\nwindows/s", "measured\nwindows/s", "hosts")
-    made = table("  plan", *numbers, "busiest", right=numbers)
+    numbers = ("windows", "cost\nms", "predict.\nms", "derived\nw/s", "measured\nw/s", "hosts")
+    words = ("  plan", "busiest")
+    made = table("  plan", *numbers, "busiest", right=numbers, wrapped=words)
     rows = [row for row in choice["table"] if not row.get("error")]
     for row in sorted(rows, key=lambda row: float(row["figures"]["cost_s"])):
         figures = row["figures"]

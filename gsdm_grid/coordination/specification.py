@@ -410,6 +410,11 @@ def _flow(given: Mapping[str, Any], inputs: int, cores: int) -> DataFlow:
         raise FlowError("flow", f"does not make a data flow: {type(error).__name__}: {error}") from error
 
 
+def flow_of(document: Mapping[str, Any]) -> DataFlow:
+    """The data flow of a query's document alone, without looking at its streams."""
+    return _flow(document, len(_list(document.get("inputs"), "inputs")), os.cpu_count() or 1)
+
+
 def _planned(given: Mapping[str, Any], inputs: int, cores: int) -> DataFlow:
     """A function, or a pipe of functions, as ``plan`` says."""
     work = work_of(given)
