@@ -6,6 +6,7 @@ It is stored with the search, so that it stays what it was although the pool or 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from gsdm_grid import Grid
 from gsdm_grid.channels import interfaces
 from gsdm_grid.coordination import RegisteredStream
 from gsdm_grid.coordination.optimizing import hosts_counter
-from gsdm_grid.coordination.specification import QuerySpecification, work_of
+from gsdm_grid.coordination.specification import QuerySpecification, without_plan, work_of
 from gsdm_grid.coordination.trial_runs import pool_limits
 from gsdm_grid.errors import FlowError, GsdmError
 from gsdm_grid.planning import placement_policy
@@ -120,9 +121,7 @@ class Settled:
 
 def settle(given: Mapping[str, Any], role: str, queries: Queries, segments: Segments) -> Settled:
     """Check a request, or say at which place it is wrong."""
-    document = _document(given)
-    if "flow" in document and work_of(document) is None:
-        raise FlowError("specification", "needs a function or a pipe of functions: its flow leaves nothing to choose")
+    document = without_plan(_document(given))
     specification = queries.checked({**document, "plan": "central"}, role)
     criteria = read_criteria(given.get("criteria"))
     search = dict(given.get("search") or {})
@@ -162,6 +161,8 @@ def fingerprint(document: Mapping[str, Any], placement: str, sources: Sources, s
         found = _source_of(one, sources, segments)
         options = {name: value for name, value in (found.get("options") or {}).items() if name not in PACE}
         streams.append({"type": found.get("type"), "interface": found.get("interface"), "options": options})
+    with suppress(GsdmError):  # a flow that cannot be optimized stands for itself
+        document = without_plan(document)
     work = {name: document.get(name) for name in ("function", "params", "flow")}
     return work_fingerprint({**work, "params": work["params"] or None, "inputs": streams, "placement": placement})
 

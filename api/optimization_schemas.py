@@ -107,6 +107,14 @@ class PostedOptimization(_Posted):
     publish_to: list[Name] | None = Field(None, max_length=1000)
 
 
+class CheckedOptimization(BaseModel):
+    """What a search would choose from."""
+
+    query: str
+    functions: list[str] = Field(description="The functions whose plan is left open, in their order.")
+    plans: int = Field(description="How many plans there are, sizes of physical windows not counted.")
+
+
 class PostedRound(_Posted):
     """Which round is asked for."""
 
@@ -141,9 +149,11 @@ class OptimizationDocument(BaseModel):
     request: dict[str, Any]
     trials: list[TrialRequestDocument]
     choice: dict[str, Any] | None = Field(
-        description="Winner, runner-up, margin, all plans that were tried, and others."
+        description="Winner, runner-up, margin, noise, a summary in a sentence, all plans that were tried, and others."
     )
-    verified: bool | None = Field(description="Whether the winner won again when it was verified.")
+    verified: bool | None = Field(
+        description="Whether the chosen plan was the better one of the two that were run again."
+    )
     published: list[dict[str, Any]] | None
     stale: list[str] = Field(description="Why the choice does not hold here any more.")
     machine: dict[str, Any]

@@ -57,8 +57,7 @@ class Optimizations:
         self, given: Mapping[str, Any], token_id: str, role: str
     ) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Store a search; gives it, and its operation if this coordinator is to carry it out."""
-        settled = settle(given, role, self._queries, self._segments)
-        self._search_of(settled, 0, {})  # complains of an empty plan space
+        settled, _ = self._settled(given, role)
         row = {
             "id": self._ids.new("opt"),
             "query": settled.document["name"],
@@ -84,6 +83,12 @@ class Optimizations:
         if operation is not None:
             self._operations.enqueue(operation)
         return self.view(row["id"]), operation
+
+    def check(self, given: Mapping[str, Any], role: str) -> dict[str, Any]:
+        """What a search would choose from; refuses what `submit` would refuse, and begins nothing."""
+        settled, search = self._settled(given, role)
+        names = [stage.function.name for stage in search.space.work]
+        return {"query": settled.document["name"], "functions": names, "plans": search.space.size}
 
     def view(self, optimization_id: str) -> dict[str, Any]:
         """A search with all that it knows."""
@@ -218,6 +223,11 @@ class Optimizations:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
+    def _settled(self, given: Mapping[str, Any], role: str) -> tuple[Settled, Search]:
+        """A request that is settled, and its search; a `GsdmError` says what is wrong, or that no plan is left."""
+        settled = settle(given, role, self._queries, self._segments)
+        return settled, self._search_of(settled, 0, {})
+
     def _record_segments(self, optimization_id: str) -> None:
         """Record the inputs that cannot be read more than once."""
         row = self._row(optimization_id)
@@ -288,7 +298,7 @@ class Optimizations:
 
     def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
         named = {name: row[name] for name in ("id", "query", "status", "rounds", "request", "published", "error")}
-        choice = row["choice"]
+        choice = row["choice"] and {"summary": row["choice"]["key"], **row["choice"]}  # older ones have no summary
         return {
             **named,
             "choice": choice,

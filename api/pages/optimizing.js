@@ -125,9 +125,7 @@ const published = (given) => (given?.length ? given.map((one) => one.query).join
 
 function verdict(choice) {
   if (!choice?.key) return "Nothing has been chosen yet.";
-  const ahead = choice.runner_up ? `, ahead of ${choice.runner_up.key} by ${percent(choice.margin ?? 0)}` : "";
-  const again = { true: "; it won again when both were run again", false: "; the two changed places when run again" };
-  return `Chosen: ${choice.key}${ahead}${again[choice.verified] ?? ""}.`;
+  return `Chosen: ${choice.summary}.`;
 }
 
 function trialRows(search, trials) {

@@ -12,6 +12,7 @@ from api.dependencies import WithServices
 from api.documents import parse_body_as
 from api.errors import responses
 from api.optimization_schemas import (
+    CheckedOptimization,
     DriftPage,
     OptimizationDocument,
     OptimizationPage,
@@ -67,6 +68,18 @@ async def submit_optimization(
         f"/v1/optimizations/{made['id']}" if operation is None else f"/v1/operations/{operation['id']}"
     )
     return OptimizationDocument.model_validate(made)
+
+
+@searches.post(
+    "/check",
+    responses=responses(*COMMON, *BODY, "no-resources"),
+    openapi_extra=_body(PostedOptimization),
+)
+async def check_optimization(request: Request, services: WithServices, token: Operator) -> CheckedOptimization:
+    """Whether a search can begin, with the same body: what cannot be optimized is refused, and nothing is begun."""
+    given = (await parse_body_as(request, PostedOptimization)).model_dump(exclude_none=True)
+    checked = await run_in_threadpool(services.optimizations.check, given, token.role)
+    return CheckedOptimization.model_validate(checked)
 
 
 @router.get("/v1/drift", responses=responses(*COMMON))

@@ -85,7 +85,8 @@ class _OfRequest(GsdmOperator):
 class RecordSegmentOperator(_OfRequest):
     """Records windows of the stream, so that all trials see the same ones; gives the segment's id.
 
-    Skipped if there is not one stream but several: trials then read the streams themselves.
+    Skipped if there is not one stream but several: trials then read the streams themselves. What cannot be optimized
+    fails the task before anything is recorded.
     """
 
     def execute(self, context: Any) -> str:
@@ -95,6 +96,8 @@ class RecordSegmentOperator(_OfRequest):
             inputs: Sequence[Any] = wanted.get("specification", wanted).get("inputs") or ()
             if len(inputs) != 1:
                 raise AirflowSkipException(f"{len(inputs)} input streams: trials read them as they are")
+            checked = client.check_optimization(wanted)
+            self.log.info("%s plans of %s", f"{checked['plans']:,}", ", ".join(checked["functions"]))
             windows = int(wanted["count"])
             segment = client.record_segment(inputs[0], windows, idempotency_key=run_key(context))
         self.log.info("recorded %s windows as segment %s", f"{windows:,}", segment.id)
@@ -279,9 +282,10 @@ class PublishOperator(_OfOptimization):
         """Publish."""
         with self.hook.asking() as client:
             told = client.optimization_publication(self.optimization)
+            choice = client.optimization_choice(self.optimization)
             outcomes = {str(one["query"]): self._outcome(client, one) for one in told}
         self.query = self.query or next(iter(outcomes), None)
-        self.show(texts.publication_lines(outcomes))
+        self.show([texts.chosen_line(choice), *texts.publication_lines(outcomes)])
         if refused := [f"{one['query']}: {one['error']}" for one in told if "error" in one]:
             raise AirflowFailException(f"published, but not to all: {'; '.join(refused)}")
         return list(outcomes)

@@ -110,14 +110,16 @@ def _tried_row(tried: Document, choice: Document, most: float) -> tuple[str, ...
 
 
 def _outcome(choice: Document) -> list[str]:
-    made = [f"best in the search: {choice['winner']['key']}"]
-    if choice["runner_up"] is not None and choice["margin"] is not None:
-        made[0] += f"; then {choice['runner_up']['key']}, {choice['margin']:.1%} worse"
+    made = []
     if again := choice.get("verification"):
         medians = ", ".join(f"{key} {_milliseconds(one['cost_s'])}" for key, one in again["figures"].items())
-        says = "the choice holds" if choice["verified"] else "the other one is better"
-        made.append(f"run again in turn, ms/window: {medians}; {says}")
-    return [*made, f"chosen: {choice['key']}"]
+        made.append(f"run again in turn, ms/window: {medians}")
+    return [*made, chosen_line(choice)]
+
+
+def chosen_line(choice: Document) -> str:
+    """What was chosen and how sure that is."""
+    return f"chosen by all measurements together: {choice['summary']}"
 
 
 def _skipped(skipped: Sequence[Document]) -> list[str]:

@@ -120,16 +120,7 @@ def _verdict(optimization: Mapping[str, Any]) -> str:
         error = optimization.get("error")
         reason = f": {error['detail']}" if error else ""
         return f"<span class='bad'>{_text(str(optimization.get('status', 'unfinished')) + reason)}</span>"
-    told = f"Chosen: <b>{_text(choice['key'])}</b>"
-    if choice.get("runner_up"):
-        told += f", ahead of {_text(choice['runner_up']['key'])} by {choice['margin']:.1%}"
-    if choice.get("verified") is not None:
-        told += (
-            "; it won again when both were run again"
-            if choice["verified"]
-            else "; the two changed places when run again"
-        )
-    return told + "."
+    return f"Chosen: <b>{_text(choice['summary'])}</b>."
 
 
 def _circumstances(optimization: Mapping[str, Any]) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -16,8 +16,10 @@ from gsdm_grid.cli.shown import signature, strategies
 from gsdm_grid.errors import FlowError, QueryError
 
 if TYPE_CHECKING:
+    from gsdm_grid.client import Client
     from gsdm_grid.flow import DataFlow
 
+T = TypeVar("T")
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
@@ -100,6 +102,16 @@ def graph(
 
 def _kept_graph(name: str, form: str, server: str | None, token: str | None) -> Any:
     """The data flow of the coordinator's query of this name; None if there is no coordinator or no such query."""
+    return _asked(name, server, token, lambda client: client.graph(name, form))
+
+
+def stored_specification(name: str, server: str | None, token: str | None) -> dict[str, Any] | None:
+    """The specification of the coordinator's query of this name; None if there is no coordinator or no such query."""
+    return _asked(name, server, token, lambda client: dict(client.query(name).specification))
+
+
+def _asked(name: str, server: str | None, token: str | None, question: Callable[[Client], T]) -> T | None:
+    """What the coordinator answers about a query; None if this is no name, or nobody knows it."""
     from gsdm_grid.client import ApiProblem, NoCoordinator, default_home
 
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,62}", name) or Path(name).suffix in SUFFIXES:
@@ -108,7 +120,7 @@ def _kept_graph(name: str, form: str, server: str | None, token: str | None) -> 
         return None
     try:
         with connect(server, token) as client:
-            return client.graph(name, form)
+            return question(client)
     except NoCoordinator:
         if server is not None:
             raise

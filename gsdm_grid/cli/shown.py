@@ -56,7 +56,8 @@ def table(*columns: str, right: Iterable[str] = (), wrapped: Iterable[str] = ("w
         box=SIMPLE_HEAD, header_style="bold", border_style="bright_black", padding=(0, 1, 0, 0), pad_edge=False
     )
     for name in columns:
-        made.add_column(name, justify="right" if name in right else "left", no_wrap=name not in wrapped)
+        whole = name not in wrapped
+        made.add_column(name, justify="right" if name in right else "left", no_wrap=whole, overflow="fold")
     return made
 
 
@@ -234,7 +235,8 @@ def costs(result: TrialResult) -> str:
 
 def resources_table(kinds: Mapping[str, Mapping[str, Any]]) -> Table:
     """What each kind of host has and uses; of named pools too."""
-    made = table("host", "started", "where", "used of what it has", "sites", right=("sites",))
+    wrapped = ("host", "started", "where")
+    made = table("host", "started", "where", "used of what it has", "sites", right=("sites",), wrapped=wrapped)
     for kind, told in _by_pool(kinds):
         started = "yes" if told.get("started") else "when needed"
         where = told.get("address") or told.get("master") or "this process"
@@ -271,6 +273,8 @@ def leases_table(kinds: Mapping[str, Mapping[str, Any]]) -> Table | None:
 def _amounts(told: Mapping[str, Any]) -> Iterator[str]:
     """What a kind of host has, and as far as it says so, what of it is used; without what only names a machine.
 
+    Nor does it show what Ray keeps of its placement groups, ``CPU_group_…``: that is part of the CPUs.
+
     >>> total = {"CPU": 2.0, "memory": 3 * 2.0**30, "node:10.0.0.1": 1.0}
     >>> list(_amounts({"total": total, "available": {**total, "CPU": 0.5}})), list(_amounts({"cores": 4}))
     (['1.5 of 2 CPU', '0.0 of 3.0 GiB memory'], ['4 cores'])
@@ -283,8 +287,9 @@ def _amounts(told: Mapping[str, Any]) -> Iterator[str]:
         used = amount - available.get(name, 0.0)
         if "memory" in name:
             yield f"{used / 2**30:.1f} of {amount / 2**30:.1f} GiB {name.removesuffix('_memory').replace('_', ' ')}"
-        elif not name.startswith("node:"):
-            yield f"{used:g} of {amount:g} {name}"
+        elif not name.startswith("node:") and "_group_" not in name:
+            logical = name == "CPU" and told.get("cores")  # as many as Ray was told, whatever the machine has
+            yield f"{used:g} of {amount:g} {'logical CPUs' if logical else name}"
 
 
 def state(name: str) -> Any:

@@ -33,8 +33,9 @@ def progress(search: Optimization) -> Group:
 
 def plans_table(choice: Mapping[str, Any]) -> Table:
     """The plans that were tried, the cheapest first; ★ is the one chosen."""
-    numbers = ("windows", "cost\nms", "predicted\nms", "derived\nwindows/s", "measured\nwindows/s", "hosts")
-    made = table("  plan", *numbers, "busiest", right=numbers)
+    numbers = ("windows", "cost\nms", "predict.\nms", "derived\nw/s", "measured\nw/s", "hosts")
+    words = ("  plan", "busiest")
+    made = table("  plan", *numbers, "busiest", right=numbers, wrapped=words)
     rows = [row for row in choice["table"] if not row.get("error")]
     for row in sorted(rows, key=lambda row: float(row["figures"]["cost_s"])):
         figures = row["figures"]
@@ -66,12 +67,11 @@ def skipped_table(choice: Mapping[str, Any]) -> Table:
 
 def searches_table(found: Iterable[Optimization]) -> Table:
     """Searches with what they chose."""
-    made = table("search", "query", "status", "chosen", "margin", "verified", right=("margin",))
+    made = table("search", "query", "status", "chosen", "ahead\nby", "noise", right=("ahead\nby", "noise"))
     for one in found:
         choice = one.choice or {}
-        margin = "" if choice.get("margin") is None else f"{choice['margin']:.1%}"
-        verified = "" if one.verified is None else "yes" if one.verified else "changed places"
-        made.add_row(one.id, one.query, state(one.status), choice.get("key", ""), margin, verified)
+        shares = ("" if choice.get(name) is None else f"{choice[name]:.1%}" for name in ("margin", "noise"))
+        made.add_row(one.id, one.query, state(one.status), choice.get("key", ""), *shares)
     return made
 
 
@@ -91,20 +91,9 @@ def verdict(search: Optimization) -> str:
     choice = search.choice or {}
     if not choice.get("winner"):
         return f"search {search.id} is {search.status}"
-    told = f"chosen: {choice['key']}"
-    if choice.get("runner_up"):
-        other = choice["winner"] if choice["verified"] is False else choice["runner_up"]
-        told += f"; second: {other['key']}, behind by {_margin(choice):.1%}"
-    if choice.get("verified") is not None:
-        told += "; run again, it won again" if choice["verified"] else "; run again, the two changed places"
+    told = f"chosen: {choice['summary']}"
     for one in search.published or ():
         told += f"\nquery {one['query']}: " + (one["error"] if one.get("error") else "has the plan")
     if search.stale:
         told += f"\nstale: {'; '.join(search.stale)}"
     return told
-
-
-def _margin(choice: Mapping[str, Any]) -> float:
-    """By what share the other plan is worse: as it was verified, if it was."""
-    verified = choice.get("verification") or {}
-    return float(verified["margin"] if verified.get("margin") is not None else choice["margin"] or 0.0)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsdm_grid.cli.commands import HERE, AsJson, app, console, end_on_signals, print_json
-from gsdm_grid.cli.flows import document_of
+from gsdm_grid.cli.commands import HERE, AsJson, Server, Token, app, console, end_on_signals, print_json
+from gsdm_grid.cli.flows import document_of, stored_specification
 from gsdm_grid.errors import QueryError
 
 if TYPE_CHECKING:
@@ -46,30 +46,54 @@ def profile_split(
 
 @app.command(rich_help_panel=HERE)
 def explain(
-    spec: Annotated[str, typer.Argument(help="The query: a file in YAML or JSON, '-' for standard input, or itself.")],
+    spec: Annotated[
+        str, typer.Argument(help="A query's name, a file in YAML or JSON, '-' for standard input, or the query itself.")
+    ],
     rate: Annotated[float | None, typer.Option(min=1e-9, help="Desired rate, in tuples per second.")] = None,
     b: Annotated[float | None, typer.Option("-b", min=0, max=1, help="Share of tuples that are broadcast.")] = None,
     o: Annotated[float | None, typer.Option("-o", min=0, max=1, help="Share of tuples that are omitted.")] = None,
     p: Annotated[int | None, typer.Option("-p", min=1, help="Window splitters of parasplit.")] = None,
     sample: Annotated[int, typer.Option(min=0, help="Tuples of the source to look at; 0: do not open it.")] = 100_000,
+    server: Server = None,
+    token: Token = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what each plan of the split in a query would do here, which one to take, and why.
 
+    Where nothing is split, it shows the data flow of the query.
+
     Rates are for one core per site. What splitting costs here is measured by `gsdm profile split`; what becomes of the
     tuples is seen from a sample of the source, unless -b and -o say it.
     """
-    from gsdm_grid.coordination.split_explanation import Wanted, explain_split
+    from gsdm_grid.coordination.split_explanation import Wanted, explain_split, has_split
     from gsdm_grid.coordination.split_trials import used_block_bytes
 
-    document = document_of(spec)
+    document = stored_specification(spec, server, token) or document_of(spec)
+    if isinstance(document, str):
+        raise QueryError(f"there is no query {document!r}, and no file of that name")
     if not isinstance(document, dict):
         raise QueryError(f"a query is a mapping with name, inputs and flow, got {type(document).__name__}")
+    if not has_split(document.get("flow")):
+        _show_flow(document, as_json)
+        return
     told = explain_split(document, _profile_for(document), used_block_bytes(), Wanted(rate, b, o, p, sample))
     if as_json:
         print_json(told.to_json())
         return
     _show(told)
+
+
+def _show_flow(document: dict[str, Any], as_json: bool) -> None:
+    """A query in which nothing is split: its data flow as it is."""
+    from gsdm_grid.coordination.specification import flow_of
+
+    flow = flow_of(document)
+    if as_json:
+        print_json({"query": document.get("name"), "split": None, "flow": flow.to_json()})
+        return
+    typer.echo(f"{document.get('name')}: no stream is split, so there is no plan of a split to choose. Its data flow:")
+    typer.echo(flow.to_text())
+    typer.echo("to find its best parallel plan: gsdm optimize")
 
 
 def _profile_for(document: dict[str, Any]) -> SplitProfile:

@@ -256,6 +256,12 @@ def optimize(body: Document, idempotency_key: str | None = None) -> Call[Optimiz
     return Call(Request("POST", path("optimizations"), headers=_key(idempotency_key), json=given), _optimization)
 
 
+def check_optimization(body: Document) -> Call[Document]:
+    """Whether a search can begin; members that are None are left out."""
+    given = {name: value for name, value in body.items() if value is not None}
+    return Call(Request("POST", path("optimizations", "check"), json=given), _json)
+
+
 def optimization(optimization_id: str) -> Call[Optimization]:
     """One search."""
     return Call(Request("GET", path("optimizations", optimization_id)), _optimization)

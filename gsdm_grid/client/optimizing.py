@@ -101,6 +101,11 @@ class OptimizerInterface:
         return (yield from self._optimization_until_over(begun, timeout_s))
 
     @exchanged
+    def check_optimization(self, request: Document) -> Exchange[Document]:
+        """Whether a search can begin: a problem says why not. ``request`` is the body of ``POST /v1/optimizations``."""
+        return self._exchange(calls.check_optimization(request))
+
+    @exchanged
     def optimization(self, optimization_id: str) -> Exchange[Optimization]:
         """One search: how far it is, what was tried, what was chosen."""
         return self._exchange(calls.optimization(optimization_id))

@@ -31,6 +31,7 @@ from gsdm_grid.planning.candidates import (
     read_plan,
     strategies_of,
 )
+from gsdm_grid.planning.fixed_plans import stages_of
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 MEMBERS = (
@@ -222,9 +223,22 @@ def with_degree(document: Mapping[str, Any], degree: int) -> dict[str, Any]:
 
 def with_plan(document: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """The document of the same query with another plan and size of physical windows."""
-    if work_of(document) is None:
-        raise FlowError("flow", "says all about its plan: it cannot be given another one")
-    return {**document, **{name: value for name, value in chosen.items() if value is not None}}
+    return {**without_plan(document), **{name: value for name, value in chosen.items() if value is not None}}
+
+
+def without_plan(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of the same query with its plan left open; a `FlowError` says why that cannot be done."""
+    open_document = {name: value for name, value in document.items() if name != "plan"}
+    if work_of(document) is not None:
+        return open_document
+    flow = open_document.pop("flow", None)
+    _refuse_code(flow, "flow")
+    stages = stages_of(flow)
+    if len(stages) == 1:
+        function = {"function": stages[0].function.name, "params": stages[0].params or None}
+        return {**open_document, **{name: value for name, value in function.items() if value is not None}}
+    args = [part for stage in stages for part in (stage.function.name, stage.params or {})]
+    return {**open_document, "flow": {"template": "pipe", "args": args}}
 
 
 def _with_degree(flow: Any, degree: int) -> dict[str, Any]:
@@ -417,6 +431,11 @@ def _flow(given: Mapping[str, Any], inputs: int, cores: int) -> DataFlow:
         raise FlowError("flow", f"is nested more than {MAX_DEPTH} deep") from None
     except Exception as error:  # a document may hold anything anywhere; the builder says what it cannot take
         raise FlowError("flow", f"does not make a data flow: {type(error).__name__}: {error}") from error
+
+
+def flow_of(document: Mapping[str, Any]) -> DataFlow:
+    """The data flow of a query's document alone, without looking at its streams."""
+    return _flow(document, len(_list(document.get("inputs"), "inputs")), os.cpu_count() or 1)
 
 
 def _planned(given: Mapping[str, Any], inputs: int, cores: int) -> DataFlow:

@@ -116,6 +116,11 @@ def explain_split(document: Any, profile: SplitProfile, block_bytes: int, wanted
     return Explanation(query.name, split, choice, shares, sample, tuple(notes))
 
 
+def has_split(flow: Any) -> bool:
+    """Whether a stream is split anywhere in the specification of a data flow."""
+    return _search(flow) is not None
+
+
 def find_split(flow: Any) -> Split:
     """The first split in the specification of a data flow, outermost first."""
     found = _search(flow)

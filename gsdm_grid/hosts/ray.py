@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -282,6 +283,7 @@ class RayPool:
                 for node in ray.nodes()
                 if node["Alive"]
             ],
+            **({} if self._address else {"cores": os.cpu_count()}),  # its CPUs are EMBEDDED_CPUS, whatever there is
             "total": ray.cluster_resources(),
             "available": ray.available_resources(),
             "spares": len(self._spares),

@@ -62,6 +62,12 @@ class Parallel:
         """Short and unique among the plans of one stage."""
         return f"{self.strategy}-{self.degree}{'-tree' if self.tree else ''}{f'-run{self.run}' if self.run > 1 else ''}"
 
+    @property
+    def described(self) -> str:
+        """In words."""
+        turns = f", {self.run} windows in turn" if self.run > 1 else ""
+        return f"{self.strategy.replace('_', ' ')} in {self.degree}{' as a tree' if self.tree else ''}{turns}"
+
     def to_json(self) -> dict[str, Any]:
         """As plain JSON: the member ``plan`` of a specification."""
         made: dict[str, Any] = {"strategy": self.strategy, "degree": self.degree}
@@ -89,6 +95,27 @@ class Candidate:
         made = "+".join(stage.key if stage else CENTRAL for stage in self.stages)
         size = f"-{self.block_bytes >> 10}KiB" if self.block_bytes is not None else ""
         return f"{'fused-' if self.fused else ''}{made}{size}"
+
+    @property
+    def is_central(self) -> bool:
+        """Whether no stage is parallel."""
+        return all(stage is None for stage in self.stages)
+
+    def described(self, functions: Sequence[str] = ()) -> str:
+        """In words, with the names of the functions of its stages if they are given.
+
+        >>> Candidate((Parallel("window_split", 4, tree=True),)).described(["fft3"])
+        'fft3 by window split in 4 as a tree'
+        """
+        size = f" with physical windows of {self.block_bytes >> 10} KiB" if self.block_bytes is not None else ""
+        hows = [stage.described if stage else CENTRAL for stage in self.stages]
+        if self.fused:
+            return f"{' and '.join(functions) or 'all stages'} together by {hows[0]}{size}"
+        if len(functions) != len(hows):
+            return f"{', then '.join(hows)}{size}"
+        stages = zip(functions, hows, strict=True)
+        named = [f"{function} {'on one site' if how == CENTRAL else f'by {how}'}" for function, how in stages]
+        return f"{', then '.join(named)}{size}"
 
     @property
     def degree(self) -> int:

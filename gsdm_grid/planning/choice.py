@@ -1,7 +1,12 @@
-"""The plan that a search chooses: the best of those tried, by how much, and whether it won again when verified."""
+"""The plan that a search chooses: the best by all measurements together, by how much, and how sure that is.
+
+A plan is judged by the medians of all its trials, those of the verification included; a trial counts as much as it had
+windows. How much the trials of one plan differ among themselves is the noise that a margin is compared with.
+"""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,12 +30,17 @@ Outcome = TrialResult | Failure
 
 @dataclass(frozen=True)
 class Tried:
-    """A plan with the outcome of its longest trial, over ``count`` windows. Immutable."""
+    """A plan with the outcome of its longest trial, over ``count`` windows. Immutable.
+
+    ``results`` are those of all its trials; ``failed_again`` says why it failed when it was verified.
+    """
 
     plan: Candidate
     count: int
     outcome: Outcome
     predicted_s: float | None = None
+    results: tuple[TrialResult, ...] = ()
+    failed_again: str | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -39,8 +49,10 @@ class Tried:
 
     @property
     def figures(self) -> Figures:
-        """What it is judged by; empty if it failed."""
-        return self.outcome.figures() if isinstance(self.outcome, TrialResult) else {}
+        """What it is judged by, from all its trials; empty if it failed."""
+        if not isinstance(self.outcome, TrialResult):
+            return {}
+        return medians([(one.figures(), one.windows) for one in self.results or (self.outcome,)])
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON: a row of the table of all plans."""
@@ -51,7 +63,8 @@ class Tried:
             "count": self.count,
             "predicted_s": self.predicted_s,
             "figures": dict(self.figures),
-            "error": self.outcome.reason if isinstance(self.outcome, Failure) else None,
+            "trials": len(self.results),
+            "error": self.outcome.reason if isinstance(self.outcome, Failure) else self.failed_again,
         }
         if isinstance(self.outcome, TrialResult):
             result = self.outcome.to_json()
@@ -78,26 +91,64 @@ class Verification:
 
 @dataclass(frozen=True)
 class Choice:
-    """The outcome of a search. Immutable. ``margin``: by what share the runner-up's score is worse."""
+    """The outcome of a search. Immutable. ``margin``: by what share the runner-up's score is worse.
+
+    ``noise``: by what share the scores of one and the same plan differ from trial to trial; None if each plan was
+    measured once.
+    """
 
     winner: Tried
     runner_up: Tried | None
     margin: float | None
+    noise: float | None
     table: tuple[Tried, ...]
+    criteria: Criteria
+    functions: tuple[str, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     verification: Verification | None = None
 
     @property
     def verified(self) -> bool | None:
-        """Whether the winner won again; None if that was not tried."""
+        """Whether the winner was the better one when both were run again; None if that was not tried."""
         return None if self.verification is None else self.verification.better == self.winner.plan.key
 
     @property
     def plan(self) -> Candidate:
-        """The plan to use: the winner, unless the runner-up beat it when both were run again."""
-        if self.runner_up is not None and self.verified is False:
-            return self.runner_up.plan
+        """The plan to use."""
         return self.winner.plan
+
+    @property
+    def sure(self) -> bool | None:
+        """Whether the winner is ahead by more than the noise; None if that is not known."""
+        return None if self.margin is None or self.noise is None else self.margin > self.noise
+
+    @property
+    def summary(self) -> str:
+        """What was chosen and how sure that is, in a sentence."""
+        chosen = self.plan.described(self.functions)
+        central = next((one for one in self.table if one.plan.is_central and one.succeeded), None)
+        compared = "" if central is None or central == self.winner else f": {self._against(central)}"
+        if self.runner_up is None:
+            return f"{chosen}{compared}, the only plan that succeeded and keeps the bounds"
+        lead = f"ahead of {self.runner_up.plan.described()} by {_percent(self.margin or 0.0)}"
+        if self.noise is None:
+            how_sure = "measured only once each"
+        elif self.sure:
+            how_sure = f"more than the noise of {_percent(self.noise)}"
+        else:
+            how_sure = f"which is within the noise of {_percent(self.noise)}"
+        return f"{chosen}{compared}{',' if compared else ':'} {lead}, {how_sure}"
+
+    def _against(self, central: Tried) -> str:
+        """The winner beside the central plan, by the figure that weighs most."""
+        figure = max(self.criteria.weights, key=lambda name: self.criteria.weights[name])
+        own, other = self.winner.figures.get(figure), central.figures.get(figure)
+        if not own or not other:
+            return "the central plan was not measured by the same figure"
+        if figure in ("cost_s", "throughput"):
+            ratio = own / other if figure == "throughput" else other / own
+            return f"{ratio:.2g} times as fast as the central plan"
+        return f"its {figure} is {own / other:.2g} times that of the central plan"
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
@@ -108,6 +159,9 @@ class Choice:
             "winner": self.winner.to_json(),
             "runner_up": None if self.runner_up is None else self.runner_up.to_json(),
             "margin": self.margin,
+            "noise": self.noise,
+            "sure": self.sure,
+            "summary": self.summary,
             "verified": self.verified,
             "verification": None if self.verification is None else self.verification.to_json(),
             "skipped": [{"plan": key, "why": why} for key, why in self.skipped.items()],
@@ -116,9 +170,16 @@ class Choice:
 
 
 def choose(
-    tried: Sequence[Tried], criteria: Criteria, skipped: Mapping[str, str], verification: Verification | None = None
+    tried: Sequence[Tried],
+    criteria: Criteria,
+    skipped: Mapping[str, str],
+    verification: Verification | None = None,
+    functions: Sequence[str] = (),
 ) -> Choice:
-    """The best plan of those with the longest trials; a `PlanError` says why there is none."""
+    """The best plan of those with the longest trials; a `PlanError` says why there is none.
+
+    A plan that failed when it was run again comes after those that did not.
+    """
     succeeded = [one for one in tried if one.succeeded]
     if not succeeded:
         reasons = "; ".join(
@@ -135,10 +196,59 @@ def choose(
         rest = [(one, one.figures) for one in allowed if one.count < longest]
         ranked = criteria.ranked([*((one, one.figures) for one, _ in ranked), *rest])
         ranked.sort(key=lambda pair: pair[0].count < longest)
+    ranked.sort(key=lambda pair: pair[0].failed_again is not None)
     (winner, best), *others = ranked
     runner_up, second = others[0] if others else (None, None)
     margin = None if second is None or best <= 0 else second / best - 1
-    return Choice(winner, runner_up, margin, tuple(tried), skipped, verification)
+    noise = _noise([one for one, _ in ranked[:2]], criteria)
+    return Choice(
+        winner, runner_up, margin, noise, tuple(tried), criteria, tuple(functions), dict(skipped), verification
+    )
+
+
+def medians(measured: Sequence[tuple[Figures, float]]) -> dict[str, float]:
+    """The median of each figure, each measurement with its weight.
+
+    >>> medians([({"cost_s": 1.0}, 10), ({"cost_s": 5.0}, 10), ({"cost_s": 2.0}, 10), ({"cost_s": 9.0}, 1)])
+    {'cost_s': 2.0}
+    """
+    names = dict.fromkeys(name for figures, _ in measured for name in figures)
+    return {name: _median([(one[name], weight) for one, weight in measured if name in one]) for name in names}
+
+
+def _median(values: Sequence[tuple[float, float]]) -> float:
+    """The value below which half of the weight lies; the mean of two if it lies between them."""
+    rising = sorted(values)
+    half, below = sum(weight for _, weight in rising) / 2, 0.0
+    for number, (value, weight) in enumerate(rising):
+        below += weight
+        if below == half and number + 1 < len(rising):
+            return (value + rising[number + 1][0]) / 2
+        if below >= half:
+            return value
+    return rising[-1][0]
+
+
+def _noise(plans: Sequence[Tried], criteria: Criteria) -> float | None:
+    """How much a margin between these plans may be chance: the root mean square of what their trials differ by.
+
+    Each trial is compared with the median of its own plan. Only the longest trials count: short ones differ more.
+    """
+    deviations: list[float] = []
+    for one in plans:
+        longest = [result for result in one.results if result.windows >= one.count]
+        scores = [criteria.score(result.figures(), one.figures) for result in longest]
+        if len(scores) > 1:
+            middle = statistics.median(scores)
+            deviations += [score / middle - 1 for score in scores] if middle > 0 else []
+    if not deviations:
+        return None
+    return math.sqrt(sum(one * one for one in deviations) / len(deviations))
+
+
+def _percent(share: float) -> str:
+    """A share as people write it: 4 %, 0.4 %."""
+    return f"{share * 100:.0f} %" if share >= 0.01 else f"{share * 100:.1g} %"
 
 
 def verified(outcomes: Sequence[tuple[Candidate, Outcome]], criteria: Criteria) -> Verification:

@@ -55,12 +55,13 @@ class Criteria:
         """
         kept = [(item, figures) for item, figures in measured if self.violation(figures) is None]
         best = {name: self._best(name, [figures[name] for _, figures in kept if name in figures]) for name in FIGURES}
+        return sorted(((item, self.score(figures, best)) for item, figures in kept), key=lambda pair: pair[1])
+
+    def score(self, figures: Figures, best: Figures) -> float:
+        """The weighted mean of the ratios of figures to the best ones: 1 is as good, more is worse."""
         total = sum(self.weights.values())
-
-        def score(figures: Figures) -> float:
-            return sum(weight * _ratio(name, figures, best[name]) for name, weight in self.weights.items()) / total
-
-        return sorted(((item, score(figures)) for item, figures in kept), key=lambda pair: pair[1])
+        ratios = (weight * _ratio(name, figures, best.get(name, 0.0)) for name, weight in self.weights.items())
+        return sum(ratios) / total
 
     @staticmethod
     def _best(name: str, values: Sequence[float]) -> float:

@@ -67,12 +67,14 @@ class SearchOptions:
 class TrialRequest:
     """A trial to run: a plan over ``count`` windows. Immutable. ``key`` is unique in its search.
 
-    ``predicted_s`` is what the cost model says: CPU seconds per window of the busiest site.
+    ``asked`` is how many windows all plans of its round have, before ``count`` was rounded up to whole turns of this
+    plan. ``predicted_s`` is what the cost model says: CPU seconds per window of the busiest site.
     """
 
     key: str
     plan: Candidate
     count: int
+    asked: int
     round: int
     predicted_s: float | None = None
 
@@ -135,7 +137,8 @@ class Search:
 
     def choice(self) -> Choice:
         """The best plan of those tried; a `PlanError` says why there is none."""
-        return choose(self.tried(), self.criteria, self.skipped(), self._verified())
+        names = [stage.function.name for stage in self.space.work]
+        return choose(self.tried(), self.criteria, self.skipped(), self._verified(), names)
 
     def verification(self) -> list[TrialRequest]:
         """Trials of the winner and the runner-up, in turn, to see whether the choice holds. Always the same ones."""
@@ -143,7 +146,7 @@ class Search:
             choice = self.choice()
             pair = [choice.winner] if choice.runner_up is None else [choice.winner, choice.runner_up]
             self._verifications = [
-                TrialRequest(f"verify{turn}-{tried.plan.key}", tried.plan, self.options.count, len(self.rounds))
+                self._request(tried.plan, self.options.count, key=f"verify{turn}-{tried.plan.key}")
                 for turn in range(self.options.repeats)
                 for tried in pair
             ]
@@ -158,8 +161,17 @@ class Search:
                 continue
             before = made.get(request.plan)
             predicted = request.predicted_s if before is None else before.predicted_s
-            made[request.plan] = Tried(request.plan, request.count, outcome, predicted)
-        return list(made.values())
+            made[request.plan] = Tried(request.plan, request.asked, outcome, predicted)
+        return [self._with_all_results(tried) for tried in made.values()]
+
+    def _with_all_results(self, tried: Tried) -> Tried:
+        """A plan with the results of all its trials, those of the verification included."""
+        own = [one for one in (*self._requests(), *self._verifications) if one.plan == tried.plan]
+        outcomes = [self._outcomes[one.key] for one in own if one.key in self._outcomes]
+        results = tuple(one for one in outcomes if isinstance(one, TrialResult))
+        again = (self._outcomes.get(one.key) for one in self._verifications if one.plan == tried.plan)
+        failed = next((one.reason for one in again if isinstance(one, Failure)), None)
+        return replace(tried, results=results, failed_again=failed)
 
     def skipped(self) -> dict[str, str]:
         """Plans that were not tried, by key, with the reason; of a large space only those that were thought of."""
@@ -306,7 +318,7 @@ class Search:
         return [
             self._request(plan, self.options.count)
             for plan, _ in ranked[:2]
-            if not any(one.plan == plan and one.count >= self.options.count for one in self._requests())
+            if not any(one.plan == plan and one.asked >= self.options.count for one in self._requests())
         ]
 
     def _ranked(self, count: int = 0) -> list[tuple[Candidate, float]]:
@@ -319,10 +331,13 @@ class Search:
     def _requests(self) -> list[TrialRequest]:
         return [request for asked in self.rounds for request in asked]
 
-    def _request(self, plan: Candidate, count: int, predicted_s: float | None = None) -> TrialRequest:
+    def _request(
+        self, plan: Candidate, count: int, predicted_s: float | None = None, key: str | None = None
+    ) -> TrialRequest:
         """Sites that get several windows in turn must all get equally many, or the trial says nothing of the plan."""
         turn = max((how.degree * how.run * PARTS for how in plan.stages if how is not None and how.run > 1), default=1)
-        return TrialRequest(f"{plan.key}-w{count}", plan, -(-count // turn) * turn, len(self.rounds), predicted_s)
+        rounded = -(-count // turn) * turn
+        return TrialRequest(key or f"{plan.key}-w{count}", plan, rounded, count, len(self.rounds), predicted_s)
 
     def _verified(self) -> Verification | None:
         if not self._verifications or any(one.key not in self._outcomes for one in self._verifications):

@@ -104,6 +104,16 @@ def test_a_step_without_an_optimization_fails_at_once(context):
         executed(choose, context)
 
 
+def test_what_cannot_be_optimized_fails_before_anything_is_recorded(context, client):
+    flow = {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "OS-Join", {"combine": "fft3combine"}]}
+    specification = {"name": "fixed", "inputs": [RADIO], "flow": flow}
+    record = operators.RecordSegmentOperator(task_id="record", request={"specification": specification, "count": 10})
+    before = [one.id for one in client.segments()]
+    with pytest.raises(AirflowFailException, match="not a strategy that 'fft3' declares"):
+        executed(record, context)
+    assert [one.id for one in client.segments()] == before
+
+
 def test_several_input_streams_are_not_recorded(context):
     record = operators.RecordSegmentOperator(task_id="record", request={"inputs": [RADIO, RADIO], "count": 10})
     with pytest.raises(AirflowSkipException, match="2 input streams"):

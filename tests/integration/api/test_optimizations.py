@@ -155,10 +155,34 @@ def test_a_wrong_request_is_refused_with_the_reason(grid, segment, case):
         grid.optimize(specification("wrong"), **members)
 
 
-def test_a_flow_that_says_all_leaves_nothing_to_choose(grid):
+def test_a_query_with_a_fixed_plan_is_optimized_and_gets_another_one(grid):
     flow = {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]}
-    with pytest.raises(ApiProblem, match="leaves nothing to choose"):
-        grid.optimize({"name": "fixed", "inputs": [RADIO], "flow": flow})
+    fixed = {"name": "fixed", "inputs": [radio(21)], "flow": flow, "stop": {"count": 40}}
+    grid.submit(fixed)
+    search = {**QUICK, "strategies": ["window_split"]}
+    begun = grid.optimize(fixed, count=COUNT, search=search, publish_to=["fixed"])
+    done = grid.wait_for_optimization(begun, 60)
+    assert done.status == "published"
+    document = eventually(lambda: "plan" in grid.query("fixed").specification and grid.query("fixed").specification)
+    assert document["function"] == "fft3"
+    assert "flow" not in document
+    assert document["plan"] == {"strategy": "window_split", "degree": 2}
+    assert len(results(grid, "fixed")["ts"]) == 40
+
+
+def test_a_flow_that_the_optimizer_cannot_change_is_refused_before_anything_begins(grid):
+    flow = {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "OS-Join", {"combine": "fft3combine"}]}
+    fixed = {"specification": {"name": "unknown-strategy", "inputs": [RADIO], "flow": flow}, "count": COUNT}
+    for ask in (lambda: grid.check_optimization(fixed), lambda: grid.optimize(fixed["specification"])):
+        with pytest.raises(ApiProblem, match="not a strategy that 'fft3' declares"):
+            ask()
+    assert not list(grid.optimizations("unknown-strategy"))
+
+
+def test_a_search_that_can_begin_is_checked_without_beginning_it(grid):
+    checked = grid.check_optimization({"specification": specification("checked"), "search": QUICK})
+    assert checked == {"query": "checked", "functions": ["fft3"], "plans": 3}
+    assert not list(grid.optimizations("checked"))
 
 
 def test_a_source_that_ends_early_makes_no_segment(grid):

@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from gsdm_grid.client import Client
 from gsdm_grid.testing import eventually
 
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "seed": 50}}
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "fft3.yaml"
 QUICK = {"most": 2, "repeats": 1, "block_bytes": [None], "runs": [1]}
 
 
@@ -52,6 +54,18 @@ def test_a_query_is_optimized_from_the_command_line(gsdm, grid, tmp_path):
     assert "<html" in (tmp_path / "report.html").read_text()
     assert "is gone" in gsdm("optimization", "rm", listed["id"]).output
     grid.drop("cli-auto")
+
+
+def test_the_shipped_example_is_optimized_and_explained_by_its_name(gsdm, grid):
+    gsdm("submit", EXAMPLE)
+    try:
+        assert "fft3: no stream is split" in gsdm("explain", "fft3").output
+        assert "fft3: no stream is split" in gsdm("explain", EXAMPLE).output
+        told = gsdm("optimize", "fft3", "--count", "64", "--most", "2", "--watch").output
+        assert "chosen: fft3 " in told
+        assert "query fft3: has the plan" in told
+    finally:
+        grid.drop("fft3")
 
 
 def test_a_search_that_cannot_be_is_one_clear_line(gsdm, grid, tmp_path):

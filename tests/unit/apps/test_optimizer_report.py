@@ -36,7 +36,7 @@ def optimization():
 
 def test_the_page_has_plans_choice_failures_and_what_was_skipped(optimization):
     page = report_html(optimization)
-    assert "Chosen: <b>window_distribute-2</b>, ahead of central by 98.0%" in page
+    assert "window distribute in 2: 2 times as fast as the central plan, ahead of central by 98 %" in page
     assert "<tr class='winner'><td>window_distribute-2</td><td>100</td><td>5.1</td><td>5</td>" in page
     assert "&lt;it&gt; fell over" in page
     assert "<td class='text'>window_split-4</td><td class='text'>not reached</td>" in page

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from gsdm_grid import Radio
-from gsdm_grid.cli import shown
+from gsdm_grid.cli import shown, shown_plans
 from gsdm_grid.cli.results import Plot
 from gsdm_grid.client import Bundle, Operation, Query, ResultEvent, Trial
 
@@ -226,3 +226,34 @@ def test_a_plot_shows_the_history_of_numbers(readings):
     drawn = rendered(plot.drawn(80, 12))
     assert "id · window 14" in drawn
     assert " 14 ┤" in drawn
+
+
+def test_every_cost_of_a_search_is_readable_at_80_columns():
+    figures = {"cost_s": 0.0212345, "throughput": 12345.6, "measured_throughput": 2345.6, "hosts": 12.0}
+    row = {"key": "window_distribute-8-tree-run21-512KiB", "windows": 1008, "predicted_s": 0.0198765}
+    rows = [{**row, "figures": figures, "busiest": "partition.0", "error": None}]
+    drawn = rendered(shown_plans.plans_table({"table": rows, "key": row["key"]}), 80)
+    for figure in ("1,008", "21.23", "19.88", "12,346", "2,346", "12"):
+        assert figure in drawn
+    assert "…" not in drawn
+
+
+def test_resources_at_80_columns_show_hosts_in_full_and_only_resources_that_people_know():
+    total = {"CPU": 64.0, "CPU_group_0_6327ab": 4.0, "bundle_group_6327ab": 1000.0, "memory": 8 * 2.0**30}
+    ray = {
+        "started": True,
+        "address": "192.168.120.114:6379",
+        "nodes": [{}, {}],
+        "total": total,
+        "cores": 2,
+        "sites": 1,
+    }
+    drawn = rendered(
+        shown.resources_table({"ray": {**ray, "available": total}, "pools": {"antennas": {"ray": ray}}}), 80
+    )
+    assert "…" not in drawn
+    assert "_group_" not in drawn
+    assert "ray of antennas" in drawn
+    assert "192.168.120.114:6379" in drawn
+    assert "0 of 64 logical CPUs" in drawn
+    assert "2 cores" in drawn

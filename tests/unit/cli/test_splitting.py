@@ -118,7 +118,6 @@ def test_costs_of_another_placement_are_used_but_said(gsdm):
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({**document(), "flow": "identity"}, "has no split to explain; splits are made by splitstream"),
         ([1], "a query is a mapping"),
         ({**document(), "inputs": ["cars"]}, "'cars' is registered at a coordinator"),
     ],
@@ -142,3 +141,23 @@ def test_splitting_is_profiled_and_kept(gsdm):
     assert found.router + found.cr + found.cm + found.cmW > 1e-9
     assert not memory_file().exists()  # the choice of `gsdm tune` is not touched
     assert gsdm("explain", json.dumps(document())).exit_code == 0
+
+
+def test_a_query_in_which_nothing_is_split_needs_no_profile_and_shows_its_flow(gsdm):
+    radio = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64}}
+    query = {
+        "name": "spectra",
+        "inputs": [radio],
+        "flow": {"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]},
+    }
+    shown = gsdm("explain", json.dumps(query))
+    assert shown.exit_code == 0, shown.output
+    assert "spectra: no stream is split" in shown.output
+    assert "S-Merge" in shown.output
+    assert json.loads(gsdm("explain", json.dumps(query), "--json").stdout)["split"] is None
+
+
+def test_a_name_that_nobody_knows_is_said_to_be_unknown(gsdm):
+    shown = gsdm("explain", "nobody")
+    assert shown.exit_code != 0
+    assert "there is no query 'nobody'" in str(shown.output) + str(shown.exception)

@@ -1,5 +1,7 @@
 """The search: which trials it asks for, which plan it chooses, what it leaves out."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -141,15 +143,81 @@ def test_winner_and_runner_up_are_run_again_in_turn(paper_grid):
     assert search.choice().verified is True
 
 
-def test_a_runner_up_that_wins_when_run_again_is_chosen(paper_grid):
-    search = search_of(repeats=1)
-    winner, runner_up = finish(search, paper_grid(search.space, compute=1.0)), None
-    runner_up = winner.runner_up.plan
-    cheap, dear = paper_grid(search.space, compute=0.5), paper_grid(search.space, compute=2.0)
+def verify(search, results):
+    """Tell the verification: ``results`` are the factors by which each plan's trials are dearer than before."""
+    choice = search.choice()
+    before = {one.plan: one.outcome for one in (choice.winner, choice.runner_up)}
+    factors = {plan.key: iter(results[k]) for k, plan in enumerate(before)}
     for one in search.verification():
-        search.tell(one.key, (cheap if one.plan == runner_up else dear).run(one.plan, one.count))
-    assert search.choice().verified is False
-    assert search.choice().plan == runner_up
+        outcome = dearer(before[one.plan], next(factors[one.plan.key]), one.count)
+        search.tell(one.key, outcome)
+    return choice, search.choice()
+
+
+def dearer(result, factor, count):
+    per_window = factor / result.windows
+    sites = tuple(replace(site, processing_s=site.processing_s * per_window * count) for site in result.sites)
+    return replace(result, windows=count, sites=sites)
+
+
+def test_a_runner_up_that_is_better_by_all_measurements_is_chosen(paper_grid):
+    search = search_of()
+    finish(search, paper_grid(search.space, compute=1.0))
+    before, after = verify(search, [(5.0, 5.2), (1.0, 1.0)])
+    assert after.plan == before.runner_up.plan
+    assert after.winner.plan == after.plan
+    assert after.verified is True
+
+
+def test_a_plan_that_lost_by_all_measurements_together_is_not_chosen_for_one_that_won_by_chance(paper_grid):
+    search = search_of()
+    finish(search, paper_grid(search.space, compute=1.0))
+    before = search.choice()
+    chance = 1 / (1 + before.margin)  # as good as the winner was
+    before, after = verify(search, [(1.0, 3.0), (1.0, chance * 0.9)])
+    assert after.verification.better == before.runner_up.plan.key
+    assert after.plan == before.winner.plan
+    assert after.verified is False
+    medians = {one.plan: one.figures["cost_s"] for one in after.table}
+    assert medians[after.plan] == min(medians[before.winner.plan], medians[before.runner_up.plan])
+
+
+def test_a_plan_that_failed_when_it_was_run_again_is_not_chosen(paper_grid):
+    search = search_of()
+    choice = finish(search, paper_grid(search.space, compute=1.0))
+    for one in search.verification():
+        failed = one.plan == choice.winner.plan and one.key.startswith("verify1")
+        search.tell(one.key, Failure("it fell over") if failed else dearer(choice.runner_up.outcome, 1.0, one.count))
+    assert search.choice().plan == choice.runner_up.plan
+
+
+def test_a_plan_does_not_win_by_its_trial_having_been_rounded_up_to_whole_turns(paper_grid):
+    search = search_of(Limits(most=2, runs=(1, 7), strategies=("window_distribute",)), method="exhaustive")
+    grid = paper_grid(search.space, compute=1.0)
+    for one in search.ask():
+        search.tell(one.key, dearer(grid.run(one.plan, one.count), 2.0 if "run7" in one.plan.key else 1.0, one.count))
+    search.ask()
+    assert search.choice().plan.key == "window_distribute-2"
+    assert {one.count % 42 for one in search.verification() if "run7" in one.plan.key} == {0}
+
+
+def test_the_choice_is_said_in_a_sentence_with_how_sure_it_is(paper_grid):
+    search = search_of(Limits(most=2, shapes=("flat",)))
+    once = finish(search, paper_grid(search.space, compute=1.0, combine=(0.05, 0.5)))
+    assert once.summary.endswith("measured only once each")
+    _, clear = verify(search, [(1.0, 1.02), (1.0, 0.98)])
+    assert clear.sure is True
+    assert clear.summary == "fft3 on one site: ahead of window distribute in 2 by 5 %, more than the noise of 1 %"
+
+
+def test_a_lead_within_the_noise_is_called_so(paper_grid):
+    search = search_of(Limits(most=2, shapes=("flat",)))
+    finish(search, paper_grid(search.space, compute=1.0))
+    _, noisy = verify(search, [(0.9, 1.1), (0.92, 1.12)])
+    assert noisy.sure is False
+    assert noisy.summary.startswith("fft3 by window distribute in 2: 2 times as fast as the central plan, ahead of ")
+    assert "which is within the noise of 8 %" in noisy.summary
+    assert noisy.to_json()["summary"] == noisy.summary
 
 
 def test_the_next_round_needs_the_results_of_the_last():
