@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import io
-import lzma
 import re
 import stat
 import zipfile
@@ -30,10 +29,12 @@ ZIP = "application/zip"
 MEDIA_TYPES = (PYTHON, ZIP)
 MAX_ENTRIES = 1000
 MAX_BYTES = 32 << 20
-"""Of all files of an archive, unpacked."""
+"""Of all files of an archive, unpacked: counted while they are unpacked, whatever the archive's directory says."""
 MAX_RATIO = 200
 """How many times larger a file may be than it is packed; small files may be so anyway."""
 _SMALL = 1 << 16
+_CHUNK = 1 << 16
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those that can be unpacked a piece at a time
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 _TEXTS = (".md", ".txt", ".rst", ".pyi", ".typed")
 _NATIVE = (".so", ".pyd", ".dll", ".dylib", ".pyc", ".a", ".o", ".exe")
@@ -57,12 +58,31 @@ def _unzip(content: bytes) -> Files:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
             _check_sizes(entries)
-            files = {path: archive.read(entry) for entry, path in _kept(entries)}
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
+            files = _read(archive, entries)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise _wrong(f"the archive cannot be read: {error}") from None
     except (NotImplementedError, RuntimeError, ValueError, OverflowError, MemoryError) as error:
         raise _wrong(f"the archive cannot be unpacked: {error}") from None
     return _without_top_folder(files)
+
+
+def _read(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo]) -> Files:
+    """The files that are kept, never more than the limits allow in memory."""
+    files, left = {}, MAX_BYTES
+    for entry, path in _kept(entries):
+        if entry.compress_type not in _METHODS:
+            raise _wrong(f"{path[:120]!a} is packed by method {entry.compress_type}: only deflate, or none, is taken")
+        content, limit = bytearray(), max(_SMALL, entry.compress_size * MAX_RATIO)
+        with archive.open(entry) as source:
+            while chunk := source.read(_CHUNK):
+                content += chunk
+                left -= len(chunk)
+                if left < 0:
+                    raise _wrong(f"the archive unpacks to more than {MAX_BYTES} bytes")
+                if len(content) > limit:
+                    raise _wrong(f"{path[:120]!a} unpacks to more than {MAX_RATIO} times its size")
+        files[path] = bytes(content)
+    return files
 
 
 def _check_sizes(entries: list[zipfile.ZipInfo]) -> None:

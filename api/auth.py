@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -97,6 +97,12 @@ class Tokens:
         if self._store.row(sa.select(tokens.c.id).where(tokens.c.id == token_id)) is None:
             raise Problem("not-found", f"there is no token with id {token_id!r}")
         raise Problem("in-use", "this is the last admin's token: make another one first")
+
+    def lasting(self, token_ids: Collection[str]) -> set[str]:
+        """Those of some tokens that are still valid. Asks the store, so that it knows of what others revoked."""
+        not_expired = sa.or_(tokens.c.expires_s.is_(None), tokens.c.expires_s > self._now_s())
+        rows = self._store.rows(sa.select(tokens.c.id).where(tokens.c.id.in_(token_ids), not_expired))
+        return {str(row["id"]) for row in rows}
 
     def remembered(self, secret: str) -> Token | None:
         """The token of a secret that was authenticated a moment ago. Never blocks."""

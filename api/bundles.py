@@ -42,19 +42,28 @@ _FUNCTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 
 Uses = Callable[[str], str | None]
 """Name of a query that uses a function, by the function's name."""
+TryImport = Callable[[str, Path, str | None], None]
+"""Import a version's package (its module's name, its folder, the digest of its packages) where it can do no harm."""
 
 
 class Bundles:
     """The bundles of a store, unpacked in a folder. One per process and store. Thread-safe; all methods block."""
 
     def __init__(
-        self, store: Store, folder: Path, uses: Uses, packages: Packages, registry: FunctionRegistry = functions
+        self,
+        store: Store,
+        folder: Path,
+        uses: Uses,
+        packages: Packages,
+        registry: FunctionRegistry = functions,
+        try_import: TryImport | None = None,
     ) -> None:
         self._store = store
         self._folder = folder
         self._uses = uses
         self._packages = packages
         self._registry = registry
+        self._try_import = try_import
         self._failed: dict[tuple[str, int], str] = {}
         self._types: dict[str, set[str]] = {}
         self._lock = threading.Lock()
@@ -94,7 +103,7 @@ class Bundles:
             if latest is not None and self._is(latest, digest):
                 return self._shown(latest), False
             version = latest["version"] + 1 if latest is not None else 1
-            found = self._stage(name, version, files, installed)
+            found = self._stage(name, version, files, installed, self._try_import)
             row = {
                 "name": name,
                 "version": version,
@@ -204,8 +213,13 @@ class Bundles:
             "error": self._failed.get((name, version)),
         }
 
-    def _stage(self, name: str, version: int, files: Files, installed: Installed | None) -> dict[str, StreamFunction]:
-        """Write a version's files, import them, and give its functions. Leaves nothing behind if that fails."""
+    def _stage(
+        self, name: str, version: int, files: Files, installed: Installed | None, try_import: TryImport | None = None
+    ) -> dict[str, StreamFunction]:
+        """Write a version's files, import them, and give its functions. Leaves nothing behind if that fails.
+
+        New code is imported by another process first: it may end the process, or never return.
+        """
         self._unstage(name, version)
         folder = self._folder / _module(name, version)
         try:
@@ -214,8 +228,10 @@ class Bundles:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(source)
             digest = installed.digest if installed is not None else None
+            if try_import is not None:
+                try_import(f"{ROOT}.{folder.name}", folder, digest)
             with known_packages.importing(digest), types_apart(self._types.get(name, set())) as types:
-                found = _functions(_import(f"{ROOT}.{folder.name}", folder))
+                found = _functions(import_package(f"{ROOT}.{folder.name}", folder))
             self._types[name] = types
             return found
         except BaseException:
@@ -270,7 +286,7 @@ def _full_names(row: Mapping[str, Any], function: str) -> tuple[str, str]:
     return f"{row['name']}.{function}", f"{row['name']}@{row['version']}.{function}"
 
 
-def _root() -> ModuleType:
+def root_package() -> ModuleType:
     """The package that all bundles are imported into. It is found nowhere: what is in it was put there."""
     if ROOT not in sys.modules:
         root = ModuleType(ROOT, "Uploaded function code; see `api.bundles`.")
@@ -279,9 +295,9 @@ def _root() -> ModuleType:
     return sys.modules[ROOT]
 
 
-def _import(module_name: str, folder: Path) -> tuple[ModuleType, list[StreamFunction]]:
+def import_package(module_name: str, folder: Path) -> tuple[ModuleType, list[StreamFunction]]:
     """Import a version's package; what its author's code raises becomes the problem's cause."""
-    _root()
+    root_package()
     location = folder / "__init__.py"
     spec = importlib.util.spec_from_file_location(module_name, location, submodule_search_locations=[str(folder)])
     assert spec is not None
@@ -292,7 +308,7 @@ def _import(module_name: str, folder: Path) -> tuple[ModuleType, list[StreamFunc
     try:
         with functions.apart(module_name) as found:
             spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # SystemExit, KeyboardInterrupt, whatever its author likes
         cause = _cause(error, folder)
         raise Problem("function-failed", f"the code cannot be imported: {cause}", cause=cause) from error
     return module, found

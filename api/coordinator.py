@@ -344,7 +344,7 @@ class Coordinator:
             return self.registered("source", given)
         if not isinstance(given, Mapping):
             raise FlowError("source", f"expected the name of a source or a mapping, got {type(given).__name__}")
-        check_stream(given, "source", cast(Role, role), self.settings.data_folders)
+        check_stream(given, "source", cast(Role, role), self.settings.data_folders, self.settings.allowed_modules)
         return {name: value for name, value in given.items() if name in ("type", "interface", "options")}
 
     def _adopt(self, *chosen: Any) -> list[Any]:
@@ -650,7 +650,7 @@ class Coordinator:
     def checked(self, given: Any, role: str) -> QuerySpecification:
         """A specification that compiles, and names nothing that its author may not; says what is wrong otherwise."""
         if isinstance(given, Mapping):
-            check_specification(given, cast(Role, role), self.settings.data_folders)
+            check_specification(given, cast(Role, role), self.settings.data_folders, self.settings.allowed_modules)
         with at_most(self.settings.limits.vertices):
             specification = parse(given, self.registered, chosen=self.chosen_plans.find)
         if len(specification.flow.vertices) > self.settings.limits.vertices:

@@ -5,10 +5,13 @@ No stack trace goes to clients: what we did not expect is logged with the reques
 
 from __future__ import annotations
 
+import errno
 import logging
+import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
+import sqlalchemy as sa
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -32,6 +35,8 @@ STATUS: dict[str, tuple[int, str]] = {
     "in-use": (409, "Something still uses it"),
     "idempotency-conflict": (409, "The idempotency key was used for another request"),
     "precondition-failed": (412, "It has changed since"),
+    "too-slow": (408, "The request took too long to arrive"),
+    "malformed": (400, "This is not HTTP"),
     "too-large": (413, "The request is too large"),
     "unsupported-media-type": (415, "The body's form is not understood"),
     "unknown-name": (422, "A name that nobody registered"),
@@ -45,6 +50,7 @@ STATUS: dict[str, tuple[int, str]] = {
     "no-resources": (503, "The grid cannot serve this now"),
     "node-lost": (503, "A working node was lost"),
     "not-ready": (503, "The coordinator is starting or stopping"),
+    "storage-full": (507, "The coordinator's disk is full"),
 }
 """HTTP status and title of each kind of problem."""
 
@@ -89,7 +95,31 @@ def problem_of(error: BaseException) -> Problem:
         return Problem("invalid-specification", str(error))
     if isinstance(error, errors.ResourceError | errors.ChannelError):
         return Problem("no-resources", str(error))
+    if is_storage_full(error):
+        return Problem(
+            "storage-full",
+            "the coordinator's disk, or its database, is full: nothing was stored; try again when there is room",
+        )
     return Problem("internal", "something went wrong here; the log has the details under this request id")
+
+
+def is_storage_full(error: BaseException) -> bool:
+    """Whether an error, or what caused it, says that there is no room left to write to."""
+    seen: list[BaseException] = []
+    at: BaseException | None = error
+    while at is not None and at not in seen:
+        seen.append(at)
+        if isinstance(at, OSError) and at.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return True
+        if isinstance(at, sqlite3.Error) and getattr(at, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return True
+        if isinstance(at, sa.exc.DBAPIError):
+            if getattr(at.orig, "sqlstate", None) == "53100":  # PostgreSQL's disk_full
+                return True
+            at = at.orig
+        else:
+            at = at.__cause__ or at.__context__
+    return False
 
 
 def document(problem: Problem, instance: str | None = None) -> dict[str, Any]:
@@ -128,7 +158,7 @@ def install(app: FastAPI) -> None:
 
 async def _on_error(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
-    if problem.kind == "internal":
+    if problem.kind in ("internal", "storage-full"):
         _log.error("unexpected error", exc_info=error, extra={"path": request.url.path})
     return response(problem, request.url.path)
 

@@ -5,6 +5,7 @@ Plain ASGI, outermost: so even what fails unexpectedly is answered with a proble
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -96,15 +97,17 @@ class _Exchange:
             if self._is_http and length.isascii() and length.isdigit() and int(length[:20]) > self._limit:
                 raise TooLarge(self._limit)
             await self._app(self._scope, self._counted, self._marked)
-        except Exception as error:
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # SystemExit too: what somebody's code raises does not end the service
             if self._status is not None:
                 _log.error("failed while answering", exc_info=error, extra={"path": self._path})
-                raise
+                raise RuntimeError(f"failed while answering: {type(error).__name__}") from error
             await self._answer(error)
 
-    async def _answer(self, error: Exception) -> None:
+    async def _answer(self, error: BaseException) -> None:
         problem = Problem("too-large", error.detail) if isinstance(error, TooLarge) else problem_of(error)
-        if problem.kind == "internal":
+        if problem.kind in ("internal", "storage-full"):
             _log.error("unexpected error", exc_info=error, extra={"path": self._path})
         await response(problem, self._path)(self._scope, self._receive, self._marked)
 

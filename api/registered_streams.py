@@ -19,11 +19,16 @@ StreamKind = Literal["source", "sink"]
 
 
 def post_stream(
-    store: Store, kind: StreamKind, document: Mapping[str, Any], role: Role, folders: Sequence[Path] = ()
+    store: Store,
+    kind: StreamKind,
+    document: Mapping[str, Any],
+    role: Role,
+    folders: Sequence[Path] = (),
+    allowed: Sequence[str] = (),
 ) -> tuple[dict[str, Any], bool]:
     """Check and store a source or sink; gives it, and whether it is new. The same may be posted again."""
     name = document["name"]
-    check_stream(document, kind, role, folders)
+    check_stream(document, kind, role, folders, allowed)
     parse_stream(document, name, kind, source=kind == "source")
     try:
         with store.begin() as connection:

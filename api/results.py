@@ -11,9 +11,10 @@ How events are put on a connection is the business of `api.routes.results`.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -28,10 +29,13 @@ from gsdm_grid.errors import GsdmError
 from gsdm_grid.model import PhysicalWindow, StreamType
 from gsdm_grid.model.arrow import stream_schema, to_stream_batch
 
+_log = logging.getLogger("gsdm.results")
 HEARTBEAT_S = 10.0
 """Something is sent at least so often: it keeps connections open through proxies."""
 RING_S = 0.1
 """Readers that have got everything are woken no more often than this."""
+REVOKED_S = 0.5
+"""How often the tokens of open streams are looked up: a revoked token's streams end about so soon."""
 LOOK_S = 1.0
 """How often a reader looks at the state of a query whose log nobody writes to."""
 _READ_BYTES = 4 << 20
@@ -45,7 +49,9 @@ _LONGEST_TURN_S = 1.0
 
 View = Callable[[], Mapping[str, Any]]
 """The query as a document, with ``state``, ``desired`` and ``error``; the problem ``not-found`` if it is gone."""
-Reason = Literal["finished", "stopped", "dropped", "failed", "closing"]
+Lasting = Callable[[Collection[str]], set[str]]
+"""Those of some tokens, by id, that are still valid. May block."""
+Reason = Literal["finished", "stopped", "dropped", "failed", "closing", "revoked"]
 
 
 @dataclass(frozen=True)
@@ -312,10 +318,22 @@ class ResultFeed:
         return None if runs or self.log.state != state else Ended("stopped", at)
 
 
+class Reader:
+    """One open result stream: what it reads, and with whose token. Bound to an event loop."""
+
+    def __init__(self, feed: ResultFeed, token_id: str) -> None:
+        self.feed = feed
+        self.token_id = token_id
+        self.revoked = False
+
+
 class ResultStreams:
     """All open result streams of the service. Bound to its event loop."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, lasting: Lasting) -> None:
+        self._lasting = lasting
+        self._readers: set[Reader] = set()
+        self._watching: asyncio.Task[None] | None = None
         self.open = 0
         self.closing = False
         self._limit = limit
@@ -324,21 +342,44 @@ class ResultStreams:
         self._share = ProcessorShare()
 
     @contextmanager
-    def reading(self, log: ResultLog, view: View) -> Iterator[ResultFeed]:
+    def reading(self, log: ResultLog, view: View, token_id: str) -> Iterator[Reader]:
         """For one reader, while it reads; the problem ``too-many`` if there are too many already."""
         if self.open >= self._limit:
             raise Problem("too-many", f"{self.open} result streams are open, which is the limit", limit=self._limit)
         feed = self._feeds.get(log) or self._feeds.setdefault(log, ResultFeed(log, view, self._limiter, self._share))
+        reader = Reader(feed, token_id)
         self.open += 1
         feed.readers += 1
+        self._readers.add(reader)
+        if self._watching is None:
+            self._watching = asyncio.ensure_future(self._watch())
         try:
-            yield feed
+            yield reader
         finally:
+            self._readers.discard(reader)
             self.open -= 1
             feed.readers -= 1
             if not feed.readers:
                 feed.close()
                 self._feeds.pop(log, None)
+
+    async def _watch(self) -> None:
+        """While streams are open: find those whose tokens are not valid any more, and wake their readers."""
+        try:
+            while self._readers:
+                await asyncio.sleep(REVOKED_S)
+                ids = {reader.token_id for reader in self._readers}
+                try:
+                    lasting = await to_thread.run_sync(self._lasting, ids) if ids else ids
+                except Exception as error:  # the store does not answer: look again
+                    _log.error("tokens of open streams cannot be looked up", exc_info=error)
+                    continue
+                for reader in self._readers:
+                    if reader.token_id in ids - lasting:
+                        reader.revoked = True
+                        reader.feed.ring()
+        finally:
+            self._watching = None
 
     def close(self) -> None:
         """End all streams: their readers are asked to come back. For the event loop's thread."""
@@ -346,14 +387,14 @@ class ResultStreams:
         for feed in self._feeds.values():
             feed.ring()
 
-    async def events(self, feed: ResultFeed, form: Form, at: int, follow: bool) -> AsyncIterator[Event]:
+    async def events(self, reader: Reader, form: Form, at: int, follow: bool) -> AsyncIterator[Event]:
         """What happens on a result stream from window ``at`` on, until it ends; with ``follow``, also after that."""
-        loop = asyncio.get_running_loop()
+        loop, feed = asyncio.get_running_loop(), reader.feed
         sent_s, told = loop.time(), None
         while True:
             bell = feed.bell
-            if self.closing:
-                yield Ended("closing", at)
+            if self.closing or reader.revoked:
+                yield Ended("revoked" if reader.revoked else "closing", at)
                 return
             try:
                 if feed.log.state == "writing":

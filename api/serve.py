@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from api import logs
+from api.home import PRIVATE_UMASK
 from api.settings import ServiceSettings
 from gsdm_grid.errors import QueryError, ResourceError
 
@@ -21,16 +22,23 @@ def serve(settings: ServiceSettings, log_level: str = "INFO") -> None:
     """Serve until SIGINT or SIGTERM. Port 0 takes a free one; ``server.json`` in the home folder says which."""
     import uvicorn
 
+    from api.protocol import protocol
     from api.wiring import make_app
 
+    os.umask(PRIVATE_UMASK)
     _check_tls(settings)
     logs.configure(log_level)
     listener = _listen(settings)
     settings = replace(settings, port=listener.getsockname()[1])
-    app = make_app(settings)
+    try:
+        app = make_app(settings)
+    except BaseException:
+        listener.close()
+        raise
     _announce(settings, app.state.services.tokens.first_start(settings.home))
     config = uvicorn.Config(
         app,
+        http=protocol(settings.limits),
         log_config=None,
         access_log=False,
         ssl_certfile=str(settings.tls_certificate) if settings.tls_certificate else None,

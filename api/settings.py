@@ -19,6 +19,12 @@ class Limits:
     """Largest request body; uploads of function code have their own limit."""
     bundle_bytes: int = 16 << 20
     """Largest upload of function code."""
+    bundle_import_s: float = 30.0
+    """How long the import of uploaded function code may take."""
+    header_s: float = 10.0
+    """How long the head of a request may take to arrive, from the connection's or the request's first moment."""
+    body_s: float = 60.0
+    """How long the body of a request may take to arrive, after its head."""
     queries_per_token: int = 1000
     """Queries that one token may have stored at a time."""
     result_streams: int = 256
@@ -47,6 +53,8 @@ class ServiceSettings:
     """How much of each result stream is kept for readers."""
     data_folders: tuple[Path, ...] = ()
     """Folders in which streams of operators may read and write files; none: anywhere."""
+    allowed_modules: tuple[str, ...] = ()
+    """Modules, and packages with all that is in them, whose code documents may name as ``package.module:name``."""
     trial_share: float = 1.0
     """Share of the hosts of a pool that the plans of the optimizer's trials may use; the rest is left to queries."""
     limits: Limits = field(default_factory=Limits)

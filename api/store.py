@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from alembic.util import CommandError
 from sqlalchemy import event
+
+from gsdm_grid.errors import ResourceError
 
 metadata = sa.MetaData()
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -172,7 +175,16 @@ class Store:
 
     def __init__(self, url: str) -> None:
         self.engine = _engine(url)
-        migrate(self.engine)
+        try:
+            migrate(self.engine)
+        except (sa.exc.SQLAlchemyError, CommandError) as error:
+            self.engine.dispose()
+            shown = sa.make_url(url).render_as_string(hide_password=True)
+            reason = getattr(error, "orig", None) or error
+            raise ResourceError(
+                f"the database {shown} cannot be opened ({reason}): put back a copy of it, or choose another with "
+                "--home or --database"
+            ) from error
 
     @contextmanager
     def begin(self) -> Iterator[sa.Connection]:

@@ -15,6 +15,7 @@ from api.auth import Tokens
 from api.bundles import Bundles
 from api.coordinator import Coordinator
 from api.dependencies import Services
+from api.home import protect_home
 from api.idempotency import IdempotencyMiddleware
 from api.limits import RequestMiddleware
 from api.packages import Packages
@@ -35,6 +36,7 @@ from api.routes import (
 from api.settings import ServiceSettings
 from api.store import Store
 from api.stream_types import load_types
+from api.trial_imports import in_a_process
 from gsdm_grid import __version__
 
 ROUTERS = (
@@ -55,10 +57,16 @@ ROUTERS = (
 
 def make_services(settings: ServiceSettings) -> Services:
     """Everything behind the application. Opens the database; starts nothing yet."""
-    settings.home.mkdir(parents=True, exist_ok=True)
+    protect_home(settings)
     store = Store(settings.database_url)
     coordinator = Coordinator(settings, store)
-    bundle_store = Bundles(store, settings.home / "bundles", coordinator.uses, Packages(settings.home / "packages"))
+    bundle_store = Bundles(
+        store,
+        settings.home / "bundles",
+        coordinator.uses,
+        Packages(settings.home / "packages"),
+        try_import=in_a_process(settings.limits.bundle_import_s),
+    )
     tokens_store = Tokens(store)
     return Services(
         settings,
@@ -89,6 +97,8 @@ def make_app(settings: ServiceSettings) -> FastAPI:
         description="Continuous queries over high-volume numerical streams.",
         lifespan=live,
         redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.services = services
     errors.install(app)

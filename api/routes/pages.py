@@ -6,6 +6,7 @@ the routes under ``/v1`` for all that it shows: see ``api/pages/page.js``.
 
 from __future__ import annotations
 
+import importlib.util
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from fastapi import APIRouter, Response
 from api.errors import Problem
 
 FOLDER = Path(__file__).parents[1] / "pages"
-PAGE = "page.html"
+PAGE, DOCS = "page.html", "docs.html"
+SWAGGER_UI = ("fastapi_offline", "static", ("swagger-ui-bundle.js", "swagger-ui.css"))
+"""The installed package that carries Swagger UI, its folder there, and what of it is served. None of it runs here."""
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 POLICY = "; ".join(
     (
@@ -42,10 +45,16 @@ def get_page() -> Response:
     return _answer(PAGE)
 
 
+@router.get("/docs")
+def get_docs() -> Response:
+    """The REST documentation, to be tried out."""
+    return _answer(DOCS)
+
+
 @router.get("/pages/{file}")
 def get_file(file: str) -> Response:
     """A file that the page is made of."""
-    if file == PAGE or file not in _files():
+    if file in (PAGE, DOCS) or file not in _files():
         raise Problem("not-found", "there is no such file")
     return _answer(file)
 
@@ -58,4 +67,9 @@ def _answer(file: str) -> Response:
 @cache
 def _files() -> dict[str, bytes]:
     """All files by name: read once, so that no name in an address ever reaches the file system."""
-    return {path.name: path.read_bytes() for path in FOLDER.iterdir() if path.suffix in MEDIA_TYPES}
+    own = {path.name: path.read_bytes() for path in FOLDER.iterdir() if path.suffix in MEDIA_TYPES}
+    package, folder, names = SWAGGER_UI
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    assert spec.origin is not None
+    return own | {name: (Path(spec.origin).parent / folder / name).read_bytes() for name in names}

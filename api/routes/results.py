@@ -108,9 +108,9 @@ _FORMS: dict[int | str, dict[str, Any]] = {
 
 def streams_of(connection: HTTPConnection) -> ResultStreams:
     """The open result streams of the application; made when the first one is opened."""
-    state = connection.app.state
+    state, services = connection.app.state, services_of(connection)
     if not hasattr(state, "result_streams"):
-        state.result_streams = ResultStreams(services_of(connection).settings.limits.result_streams)
+        state.result_streams = ResultStreams(services.settings.limits.result_streams, services.tokens.lasting)
     streams: ResultStreams = state.result_streams
     return streams
 
@@ -132,7 +132,7 @@ async def get_results(
     request: Request,
     services: WithServices,
     wanted: Annotated[ResultsWanted, Query()],
-    _token: Annotated[Token, Depends(require("viewer"))],
+    token: Annotated[Token, Depends(require("viewer"))],
     last_event_id: Annotated[
         int | None,
         Header(alias="Last-Event-ID", ge=0, lt=2**62, description="Go on after this event; goes before `from`."),
@@ -158,7 +158,7 @@ async def get_results(
         return Response(await run_in_threadpool(_last, name, log, wanted, points), media_type=JSON)
     form = _form("sse" if media == SSE else "arrow", log, wanted)
     start = wanted.begin(log, last_event_id)
-    return _StreamResponse(streams_of(request), services, name, log, form, start, wanted.follow)
+    return _StreamResponse(streams_of(request), services, name, token.id, log, form, start, wanted.follow)
 
 
 def _last(name: str, log: ResultLog, wanted: ResultsWanted, points: int) -> bytes:
@@ -174,22 +174,31 @@ class _StreamResponse(StreamingResponse):
     """A result stream as server-sent events or in Arrow's form. Counts as open from its first to its last byte."""
 
     def __init__(
-        self, streams: ResultStreams, services: Services, name: str, log: ResultLog, form: Form, at: int, follow: bool
+        self,
+        streams: ResultStreams,
+        services: Services,
+        name: str,
+        token_id: str,
+        log: ResultLog,
+        form: Form,
+        at: int,
+        follow: bool,
     ) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(self._body(), media_type=SSE if form.kind == "sse" else ARROW, headers=headers)
         self._streams, self._log, self._form, self._at, self._follow = streams, log, form, at, follow
+        self._token_id = token_id
         self._view = partial(services.coordinator.view, name)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        with self._streams.reading(self._log, self._view) as self._feed:
+        with self._streams.reading(self._log, self._view, self._token_id) as self._reader:
             await super().__call__(scope, receive, send)
 
     async def _body(self) -> AsyncIterator[bytes]:
         is_arrow = self._form.kind == "arrow"
         yield self._form.arrow_schema(self._log.type) if is_arrow else b"retry: 1000\n\n"
-        async for event in self._streams.events(self._feed, self._form, self._at, self._follow):
+        async for event in self._streams.events(self._reader, self._form, self._at, self._follow):
             if isinstance(event, Windows):
                 yield event.body
             elif is_arrow:
@@ -213,15 +222,15 @@ async def follow_results(websocket: WebSocket, name: str) -> None:
     Where headers cannot be set, the token goes in a subprotocol `gsdm.bearer.TOKEN`.
     """
     try:
-        await authenticate_websocket(websocket, "viewer")
+        token = await authenticate_websocket(websocket, "viewer")
         wanted = _wanted(websocket)
         services = services_of(websocket)
         log = await run_in_threadpool(services.coordinator.result_log, name, wanted.stream)
         form = _form(wanted.format, log, wanted)
         streams = streams_of(websocket)
-        with streams.reading(log, partial(services.coordinator.view, name)) as feed:
+        with streams.reading(log, partial(services.coordinator.view, name), token.id) as reader:
             await websocket.accept(subprotocol_of(websocket))
-            events = streams.events(feed, form, wanted.begin(log, None), wanted.follow)
+            events = streams.events(reader, form, wanted.begin(log, None), wanted.follow)
             await _converse(websocket, events, form, log)
     except (Problem, GsdmError) as error:
         if websocket.client_state.name != "CONNECTING":
@@ -267,7 +276,7 @@ async def _send(websocket: WebSocket, events: AsyncIterator[Event], form: Form, 
         elif not isinstance(event, Heartbeat):  # the protocol has its own
             await websocket.send_text(to_json(event.document()).decode())
         if isinstance(event, Ended):
-            await websocket.close(1012 if event.reason == "closing" else 1000)
+            await websocket.close({"closing": 1012, "revoked": 1008}.get(event.reason, 1000), event.reason)
 
 
 def _negotiated(accept: str) -> str:

@@ -99,8 +99,8 @@ def remove_sink(name: StreamName, services: WithServices, _token: Operator) -> N
 async def _post(
     response: Response, services: Services, kind: StreamKind, document: Mapping[str, Any], token: Token
 ) -> StreamDocument:
-    folders = services.settings.data_folders
-    made, new = await to_thread.run_sync(post_stream, services.store, kind, document, token.role, folders)
+    folders, allowed = services.settings.data_folders, services.settings.allowed_modules
+    made, new = await to_thread.run_sync(post_stream, services.store, kind, document, token.role, folders, allowed)
     response.status_code = 201 if new else 200
     response.headers["Location"] = f"/v1/{kind}s/{made['name']}"
     return _shown(made)

@@ -97,7 +97,7 @@ def _load(function: Any) -> Callable[..., Any]:
             found = importlib.import_module(module)
             for attribute in path.split("."):
                 found = getattr(found, attribute)
-        except (ImportError, AttributeError, ValueError) as error:
+        except (Exception, SystemExit) as error:  # importing runs the author's code, which may raise anything
             raise QueryError(f"interface 'generator': function {function!r} cannot be loaded: {error}") from error
     if not callable(found):
         raise QueryError(

@@ -168,7 +168,7 @@ def _from_path(path: str) -> type[StreamInterface]:
     module, _, attribute = path.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # importing runs the author's code, which may raise anything
+    except (Exception, SystemExit) as error:  # importing runs the author's code, which may raise anything
         raise QueryError(f"stream interface path {path!r} cannot be loaded: {error}") from error
     if not (isinstance(found, type) and issubclass(found, StreamInterface)):
         raise QueryError(f"{path!r} is no stream interface")

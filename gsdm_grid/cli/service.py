@@ -74,6 +74,21 @@ def serve(
             help="Folder in which operators' streams may read and write files; may be repeated. None: anywhere.",
         ),
     ] = None,
+    allowed_modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-module",
+            metavar="MODULE",
+            help="Module or package whose code may be named as MODULE:NAME over REST; may be repeated. None: only "
+            "registered names, entry points and bundles.",
+        ),
+    ] = None,
+    header_s: Annotated[
+        float, typer.Option(min=0.1, help="Seconds that the head of a request may take to arrive.")
+    ] = 10.0,
+    body_s: Annotated[
+        float, typer.Option(min=0.1, help="Seconds that the body of a request may take to arrive.")
+    ] = 60.0,
     trial_share: Annotated[
         float, typer.Option(min=0.01, max=1.0, help="Share of a pool's hosts that the optimizer's trials may use.")
     ] = 1.0,
@@ -108,7 +123,7 @@ def serve(
 ) -> None:
     """Serve the coordinator until Ctrl-C."""
     from api.serve import serve as serve_until_told
-    from api.settings import ServiceSettings
+    from api.settings import Limits, ServiceSettings
     from gsdm_grid.client import default_home
     from gsdm_grid.config import Settings
 
@@ -122,6 +137,8 @@ def serve(
         placement=placement.value,
         result_bytes=result_bytes,
         data_folders=tuple(data_folders or ()),
+        allowed_modules=tuple(allowed_modules or ()),
+        limits=Limits(header_s=header_s, body_s=body_s),
         trial_share=trial_share,
         grid=Settings(
             address=address,
@@ -190,12 +207,13 @@ def _asked(name: str, role: Role, server: str | None, token: str | None, home: P
 def _written(name: str, role: Role, home: Path | None, database: str | None) -> dict[str, Any]:
     from api.auth import Tokens
     from api.errors import Problem
+    from api.home import protect_home
     from api.settings import ServiceSettings
     from api.store import Store
     from gsdm_grid.client import default_home
 
     settings = ServiceSettings(home=home or default_home(), database=database)
-    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    protect_home(settings)
     store = Store(settings.database_url)
     try:
         made, secret = Tokens(store).create(name, role.value)

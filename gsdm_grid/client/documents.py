@@ -344,7 +344,7 @@ class ResultEvent:
     ``seq`` is the number of the window that comes next. ``windows`` have their ``seq``, ``ordinal`` and ``values`` by
     attribute, as JSON. ``missed`` counts windows that were dropped before they could be read. ``error`` tells why a
     query failed that is followed none the less. ``end`` says why the stream ends: ``finished``, ``stopped``,
-    ``dropped``, or ``closing`` if the coordinator ends and will be asked again.
+    ``dropped``, ``revoked`` (the token was), or ``closing`` if the coordinator ends and will be asked again.
     """
 
     seq: int

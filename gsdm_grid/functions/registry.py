@@ -116,7 +116,7 @@ def _from_path(path: str) -> StreamFunction:
     module_name, _, attribute = path.partition(":")
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except Exception as error:  # importing runs the author's code, which may raise anything
+    except (Exception, SystemExit) as error:  # importing runs the author's code, which may raise anything
         raise QueryError(f"function path {path!r} cannot be loaded: {error}") from error
     if not isinstance(found, StreamFunction):
         raise QueryError(f"{path!r} is a {type(found).__name__}, not an @sqf function")

@@ -248,7 +248,7 @@ def test_sources_and_sinks_are_registered_and_found_after_a_restart(start):
         ({"interface": "generator", "options": {"function": "subprocess:check_output"}}, "forbidden"),
         (
             {"interface": "gsdm_grid.channels.generator:GeneratorSource", "options": {"function": "os:abort"}},
-            "forbidden",
+            "invalid-specification",
         ),
         ({"name": "a/b"}, "invalid-request"),
         ({"options": [1]}, "invalid-request"),

@@ -319,11 +319,14 @@ def test_names_in_addresses_are_names(client, secrets, name):
         assert answer.headers["Content-Type"] == "application/problem+json"
 
 
-@pytest.mark.parametrize("interface", ["generator", "gsdm_grid.channels.generator:GeneratorSource"])
-def test_an_operator_does_not_run_programs(ask, tmp_path, interface):
+@pytest.mark.parametrize(
+    ("interface", "expected"),
+    [("generator", "forbidden"), ("gsdm_grid.channels.generator:GeneratorSource", "invalid-specification")],
+)
+def test_an_operator_does_not_run_programs(ask, tmp_path, interface, expected):
     options = {"function": "subprocess:check_output", "params": {"args": ["touch", str(tmp_path / "evil")]}}
     query = {**QUERY, "name": "evil", "inputs": [{"type": "Radio", "interface": interface, "options": options}]}
-    assert kind(ask("POST", "/v1/queries", role="operator", json=query)) == "forbidden"
+    assert kind(ask("POST", "/v1/queries", role="operator", json=query)) == expected
 
 
 def test_code_comes_from_installed_packages_only(ask, tmp_path, monkeypatch):

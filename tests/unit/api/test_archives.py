@@ -1,5 +1,6 @@
 import io
 import stat
+import tracemalloc
 import zipfile
 
 import pytest
@@ -179,3 +180,24 @@ def test_requirements_deeper_in_the_package_are_texts_like_others():
 def test_requirements_in_two_places_are_refused():
     files = [("pkg/__init__.py", ""), ("pkg/requirements.txt", "a"), ("requirements.txt", "b")]
     assert "two requirements.txt" in refusal(packed(files))
+
+
+def lying(size, said):
+    """An archive with one file of ``size`` zero bytes whose directory says that it is much smaller."""
+    packed_files = packed([("__init__.py", ""), ("zeros.py", b"#" * size)])
+    return packed_files.replace(size.to_bytes(4, "little"), said.to_bytes(4, "little"))
+
+
+def test_a_directory_that_lies_about_sizes_costs_no_memory():
+    content = lying(300 << 20, 100)
+    tracemalloc.start()
+    try:
+        assert "zeros.py" in refusal(content)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_cannot_be_unpacked_a_piece_at_a_time_is_refused(method):
+    assert "only deflate" in refusal(packed([("__init__.py", "x = 1")], method))

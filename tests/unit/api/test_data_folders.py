@@ -1,11 +1,15 @@
+from functools import partial
+
 import pytest
 
+from api import installed
 from api.data_folders import check_files
 from api.errors import Problem
-from api.installed import check_specification, check_stream
 from gsdm_grid.channels import interfaces
 from gsdm_grid.errors import FlowError
 
+check_specification = partial(installed.check_specification, allowed=("gsdm_grid.channels",))
+check_stream = partial(installed.check_stream, allowed=("gsdm_grid.channels",))
 FILES = ["player", "recorder", "raw_iq", "sigmf", "gsdm_grid.channels.player:PlayerSource"]
 
 
