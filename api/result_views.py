@@ -54,15 +54,23 @@ def windows_of(blocks: Blocks, shown: StreamType, points: int) -> list[dict[str,
     return windows
 
 
-def last_view(log: ResultLog, shown: StreamType, last: int, points: int) -> dict[str, Any]:
+def missed_view(first: int, following: int) -> dict[str, int]:
+    """Windows that cannot be read any more, from ``first`` until before ``following``."""
+    return {"missed": following - first, "from": first, "to": following - 1}
+
+
+def last_view(log: ResultLog, shown: StreamType, last: int, points: int, read_bytes: int) -> dict[str, Any]:
     """The last windows of a log, for `to_json`. ``points`` are fewer than asked for where the answer would be huge."""
     end = log.next
     at = max(end - last, log.first)
     points = min(points, max(_VIEW_NUMBERS // max((end - at) * vectors_in(shown), 1), 2))
     windows: list[dict[str, Any]] = []
+    missed: list[dict[str, int]] = []
     while at < end:
-        reading = log.read(at, end - at, 16 << 20)
-        if not reading.blocks:
+        reading = log.read(at, end - at, read_bytes)
+        if reading.missed:
+            missed.append(missed_view(at, at + reading.missed))
+        if reading.next == at:  # the log is gone
             break
         windows += windows_of(reading.blocks, shown, points)
         at = reading.next
@@ -72,6 +80,7 @@ def last_view(log: ResultLog, shown: StreamType, last: int, points: int) -> dict
         "next": log.next,
         "state": log.state,
         "points": points,
+        "missed": missed,
         "windows": windows,
     }
 

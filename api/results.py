@@ -24,7 +24,8 @@ from anyio import CapacityLimiter, to_thread
 
 from api.errors import Problem, document, problem_of
 from api.failures import cannot_deliver
-from api.result_views import projected, to_json, windows_of, windows_per_event
+from api.result_views import missed_view, projected, to_json, windows_of, windows_per_event
+from api.settings import Limits
 from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.model import PhysicalWindow, StreamType
@@ -39,7 +40,6 @@ REVOKED_S = 0.5
 """How often the tokens of open streams are looked up: a revoked token's streams end about so soon."""
 LOOK_S = 1.0
 """How often a reader looks at the state of a query whose log nobody writes to."""
-_READ_BYTES = 4 << 20
 _SHARED_BYTES = 16 << 20
 _THREADS = 2
 _ARROW_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -122,14 +122,14 @@ class Windows(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """Windows that are not kept any more: the reader came too late."""
+    """Windows that cannot be read: the reader came too late, or they were damaged on disk."""
 
     first: int
     next: int
 
     def document(self) -> dict[str, Any]:
         """For the reader."""
-        return {"event": "missed", "missed": self.next - self.first, "from": self.first, "to": self.next - 1}
+        return {"event": "missed", **missed_view(self.first, self.next)}
 
 
 class Ended(NamedTuple):
@@ -203,12 +203,15 @@ class _Piece(NamedTuple):
 class ResultFeed:
     """What the readers of one log share. Bound to an event loop; lives as long as there are readers."""
 
-    def __init__(self, log: ResultLog, view: View, limiter: CapacityLimiter, share: ProcessorShare) -> None:
+    def __init__(
+        self, log: ResultLog, view: View, limiter: CapacityLimiter, share: ProcessorShare, read_bytes: int
+    ) -> None:
         self.log = log
         self.share = share
         self.readers = 0
         self._view = view
         self._limiter = limiter
+        self._read_bytes = read_bytes
         self._loop = asyncio.get_running_loop()
         self._rang = asyncio.Event()
         self._rang_s = 0.0
@@ -267,7 +270,7 @@ class ResultFeed:
             return self._encoded(form, seq)
 
     def _encoded(self, form: Form, seq: int) -> _Piece:
-        reading = self.log.read(seq, form.windows - seq % form.windows, _READ_BYTES)
+        reading = self.log.read(seq, form.windows - seq % form.windows, self._read_bytes)
         if not reading.blocks:
             return _Piece(reading.next, reading.next, b"")
         return _Piece(reading.blocks[0][0], reading.next, form.encode(self.log.type, reading.blocks))
@@ -331,13 +334,14 @@ class Reader:
 class ResultStreams:
     """All open result streams of the service. Bound to its event loop."""
 
-    def __init__(self, limit: int, lasting: Lasting) -> None:
+    def __init__(self, limits: Limits, lasting: Lasting) -> None:
         self._lasting = lasting
         self._readers: set[Reader] = set()
         self._watching: asyncio.Task[None] | None = None
         self.open = 0
         self.closing = False
-        self._limit = limit
+        self._limit = limits.result_streams
+        self._read_bytes = limits.result_read_bytes
         self._feeds: dict[ResultLog, ResultFeed] = {}
         self._limiter = CapacityLimiter(_THREADS)
         self._share = ProcessorShare()
@@ -347,7 +351,9 @@ class ResultStreams:
         """For one reader, while it reads; the problem ``too-many`` if there are too many already."""
         if self.open >= self._limit:
             raise Problem("too-many", f"{self.open} result streams are open, which is the limit", limit=self._limit)
-        feed = self._feeds.get(log) or self._feeds.setdefault(log, ResultFeed(log, view, self._limiter, self._share))
+        feed = self._feeds.get(log)
+        if feed is None:
+            feed = self._feeds[log] = ResultFeed(log, view, self._limiter, self._share, self._read_bytes)
         reader = Reader(feed, token_id)
         self.open += 1
         feed.readers += 1

@@ -29,6 +29,8 @@ class Limits:
     """Queries that one token may have stored at a time."""
     result_streams: int = 256
     """Result streams (SSE, WebSocket, Arrow) open at a time, over all tokens."""
+    result_read_bytes: int = 4 << 20
+    """How many bytes of a result stream are read, and encoded, at a time."""
     vertices: int = 4096
     """Vertices of one query's data flow."""
     depth: int = 32

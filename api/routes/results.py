@@ -33,7 +33,7 @@ _POINTS = (
 )
 _FROM = (
     "Streams: the seq to begin at, or the `earliest` that is kept, or only what comes from now on (`latest`). "
-    "What is not kept any more is reported as missed."
+    "What is not kept any more, or was damaged on disk, is reported as missed."
 )
 
 router = APIRouter(prefix="/v1/queries/{name}/results", tags=["results"])
@@ -82,6 +82,16 @@ class ShownWindow(BaseModel):
     )
 
 
+class MissedWindows(BaseModel):
+    """Windows that cannot be read any more."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    missed: int = Field(description="How many.")
+    first: int = Field(alias="from", description="Seq of the first.")
+    last: int = Field(alias="to", description="Seq of the last.")
+
+
 class LastWindows(BaseModel):
     """The last windows of a result stream."""
 
@@ -91,6 +101,7 @@ class LastWindows(BaseModel):
     next: int = Field(description="Seq that the next window will have.")
     state: str = Field(description="Whether the log is being written.")
     points: int = Field(description="Longest vector that is shown in full.")
+    missed: list[MissedWindows] = Field(description="Which of them cannot be read: they were damaged on disk.")
     windows: list[ShownWindow]
 
 
@@ -110,7 +121,7 @@ def streams_of(connection: HTTPConnection) -> ResultStreams:
     """The open result streams of the application; made when the first one is opened."""
     state, services = connection.app.state, services_of(connection)
     if not hasattr(state, "result_streams"):
-        state.result_streams = ResultStreams(services.settings.limits.result_streams, services.tokens.lasting)
+        state.result_streams = ResultStreams(services.settings.limits, services.tokens.lasting)
     streams: ResultStreams = state.result_streams
     return streams
 
@@ -143,8 +154,8 @@ async def get_results(
     `application/json`: the last windows, long vectors down-sampled for plots.
 
     `text/event-stream`: events `windows` (`{event, first, last, windows}`), `missed` (`{missed, from, to}`: you came
-    too late for these), `end` (`{reason, next}`) and `failed` (`{error, next}`). The `id` of an event is the seq of
-    its last window: a client that sends it as `Last-Event-ID` goes on there.
+    too late for these, or they were damaged on disk), `end` (`{reason, next}`) and `failed` (`{error, next}`). The `id`
+    of an event is the seq of its last window: a client that sends it as `Last-Event-ID` goes on there.
 
     `application/vnd.apache.arrow.stream`: all values, with columns `__seq__` and `__ordinal__`. What else happens is
     told by batches without rows, with an event in their metadata (`gsdm.event`).
@@ -155,14 +166,16 @@ async def get_results(
     log = await run_in_threadpool(services.coordinator.result_log, name, wanted.stream)
     if media == JSON:
         points = VIEW_POINTS if wanted.points is None else wanted.points
-        return Response(await run_in_threadpool(_last, name, log, wanted, points), media_type=JSON)
+        read_bytes = services.settings.limits.result_read_bytes
+        return Response(await run_in_threadpool(_last, name, log, wanted, points, read_bytes), media_type=JSON)
     form = _form("sse" if media == SSE else "arrow", log, wanted)
     start = wanted.begin(log, last_event_id)
     return _StreamResponse(streams_of(request), services, name, token.id, log, form, start, wanted.follow)
 
 
-def _last(name: str, log: ResultLog, wanted: ResultsWanted, points: int) -> bytes:
-    return to_json({"query": name, **last_view(log, projected(log.type, wanted.names()), wanted.last, points)})
+def _last(name: str, log: ResultLog, wanted: ResultsWanted, points: int, read_bytes: int) -> bytes:
+    view = last_view(log, projected(log.type, wanted.names()), wanted.last, points, read_bytes)
+    return to_json({"query": name, **view})
 
 
 def _form(kind: Literal["sse", "json", "arrow"], log: ResultLog, wanted: ResultsWanted) -> Form:

@@ -20,7 +20,7 @@ import numpy as np
 
 from gsdm_grid.channels.interface import EndOfStream
 from gsdm_grid.errors import QueryError
-from gsdm_grid.model import PhysicalWindow
+from gsdm_grid.model import PhysicalWindow, cut
 
 POLICIES = ("block", "drop_oldest", "sample")
 _MERGE_BYTES = 1 << 20
@@ -114,10 +114,10 @@ class OverloadBuffer:
             while self._blocks and room > 0 and size < _MERGE_BYTES:
                 block = self._pop()
                 if len(block) > room:
-                    rest = block.select(slice(room, None))
+                    rest = cut(block, room)
                     self._blocks.appendleft(self._kept(rest))
                     self._bytes += rest.nbytes
-                    block = block.select(slice(room))
+                    block = cut(block, 0, room)
                 room -= len(block)
                 size += block.nbytes
                 taken.append(block)

@@ -22,7 +22,7 @@ import numpy as np
 from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces, path_in
 from gsdm_grid.channels.pacing import Pacer
 from gsdm_grid.errors import QueryError, SchemaError
-from gsdm_grid.model import Array, PhysicalWindow, Ragged, StreamType, Text
+from gsdm_grid.model import Array, PhysicalWindow, Ragged, StreamType, Text, cut
 from gsdm_grid.model.columns import check_column
 from gsdm_grid.model.types import NANOSECONDS
 
@@ -114,7 +114,7 @@ class RecordedSource(StreamInterface):
             due = self._pacer.allowed_by_ts(block.ts)
             if due == 0:
                 return None
-            block = PhysicalWindow(block.type, block.select(slice(due)).columns)
+            block = PhysicalWindow(block.type, cut(block, 0, due).columns)
         if self._pacer is not None and self._stamp:
             block = block.replace(ts=self._pacer.stamps(len(block)))
         if self._pacer is not None:

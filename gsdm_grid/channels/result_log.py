@@ -5,10 +5,8 @@ are numbered ``seq`` = 0, 1, 2, … for the life of the log. The oldest segments
 ``keep_bytes``; a reader that wants what is gone is told how many windows it missed. Readers never hold up the writer:
 they take nothing from it but the moment in which they find out where to read.
 
-A segment is a row of frames, each one block. Numbers are little-endian, everything begins at a multiple of 8 bytes::
-
-    magic 4s "GSRL" | crc32 u32 of all that follows | bytes of payload u64 | seq of the first window u64 | windows u64
-    u32 length of the wire header | u32 number of buffers | u64 length of each | wire header | the buffers
+How frames lie in a segment is in `log_frames`. Every frame is checked when it is read. Windows of damaged frames, or of
+files that are missing, are gaps: readers are told how many windows they miss there, and it is logged and counted.
 
 What was appended is in the kernel's page cache, so it outlives the process, however that dies; a frame that a killed
 writer left torn is cut off when the log is next opened. (It may not outlive a machine that loses its power.)
@@ -21,12 +19,10 @@ goes on with what the log has).
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
-import struct
 import threading
-import zlib
-from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -35,8 +31,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces
+from gsdm_grid.channels.log_frames import Frame, Gap, block_of, frame_of
+from gsdm_grid.channels.log_segment import Segment
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
-from gsdm_grid.model import PhysicalWindow, StreamType, as_array, wire
+from gsdm_grid.model import PhysicalWindow, StreamType, as_array, cut
 
 KEEP_BYTES = 256 << 20
 SEGMENT_BYTES = 16 << 20
@@ -44,73 +42,19 @@ SEGMENT_BYTES = 16 << 20
 LogState = Literal["idle", "writing", "paused", "ended", "closed", "removed"]
 """``idle``: nobody has written since the log was opened, or the writer is gone without a word."""
 
-_MAGIC = b"GSRL"
-_FRAME = struct.Struct("<4sIQQQ")
-_CHECKED = struct.Struct("<QQQ")
-_PARTS = struct.Struct("<II")
-_PADDING = bytes(8)
-_JOIN_BYTES = 64 << 10  # below, one copy costs less than a long gather list
-_READ_BYTES = 256 << 10
-_INDEX_BYTES = 4 << 10  # one entry of a segment's index for so many bytes; from there, readers go frame by frame
 _MAX_GATHER = 512
 _TYPE_FILE = "type.json"
+_log = logging.getLogger(__name__)
 
 
 class Reading(NamedTuple):
-    """What a reader got: blocks with the seq of their first window, and what it came too late for."""
+    """What a reader got: blocks without gaps, with the seq of their first window, and what it missed before."""
 
     missed: int
+    """Windows that are not kept any more, or cannot be read."""
     blocks: list[tuple[int, PhysicalWindow]]
     next: int
     """Where to read on."""
-
-
-class _Segment:
-    """One file of the log. ``size`` counts whole frames only.
-
-    The index is made as frames are written; of files from before, which are checked then, when it is first needed.
-    """
-
-    __slots__ = ("first", "offsets", "path", "seqs", "size")
-
-    def __init__(self, path: Path, first: int, size: int = 0) -> None:
-        self.path = path
-        self.first = first
-        self.size = size
-        self.seqs = array("q")
-        self.offsets = array("q")
-
-    def note(self, seq: int, offset: int) -> None:
-        """A frame begins here. Readers may look at the same time: they look at ``seqs`` first."""
-        if not self.offsets or offset - self.offsets[-1] >= _INDEX_BYTES:
-            self.offsets.append(offset)
-            self.seqs.append(seq)
-
-    def offset_before(self, seq: int) -> int:
-        """Beginning of a frame at or before this window."""
-        if not self.seqs:
-            found = _Segment(self.path, self.first, self.size)
-            found.check()
-            self.size, self.offsets, self.seqs = found.size, found.offsets, found.seqs
-        return self.offsets[max(bisect_right(self.seqs, seq) - 1, 0)] if self.seqs else self.size
-
-    def check(self) -> int:
-        """Find all whole frames, which sets ``size``; returns the seq after the last."""
-        seq, offset = self.first, 0
-        with self.path.open("rb", buffering=0) as file:
-            while offset + _FRAME.size <= self.size:
-                head = os.pread(file.fileno(), _FRAME.size, offset)
-                magic, crc, payload, first, count = _FRAME.unpack(head)
-                end = offset + _FRAME.size + payload
-                if magic != _MAGIC or first != seq or end > self.size:
-                    break
-                body = os.pread(file.fileno(), payload, offset + _FRAME.size)
-                if zlib.crc32(body, zlib.crc32(head[8:])) != crc:
-                    break
-                self.note(seq, offset)
-                seq, offset = seq + count, end
-        self.size = offset
-        return seq
 
 
 class ResultLog:
@@ -132,6 +76,8 @@ class ResultLog:
         self.keep_bytes = keep_bytes
         self.duplicates = 0
         """Windows that came again after `resume` and were left out."""
+        self.lost = 0
+        """Windows that were found to be damaged, or missing, since the log was opened."""
         self._segment_bytes = min(segment_bytes, max(keep_bytes // 4, 1))
         self._changed = threading.Condition()
         self._state: LogState = "idle"
@@ -139,7 +85,8 @@ class ResultLog:
         self._file: int | None = None
         self._skip: tuple[int, int] | None = None  # windows with a smaller ordinal, and so many with this one
         self._last: tuple[int, int] | None = None
-        self._segments = [_Segment(path, int(path.stem), path.stat().st_size) for path in self._files()]
+        self._gaps: list[tuple[int, int]] = []  # windows counted as lost
+        self._segments = [Segment(path, int(path.stem), path.stat().st_size) for path in self._files()]
         if not self._segments:
             self._segments = [self._segment(0)]
         self._next = self._mend(self._segments[-1])
@@ -206,13 +153,13 @@ class ResultLog:
             block = self._without_duplicates(block)
         if not len(block):
             return
-        pieces, size = _frame(block, self._next)
+        pieces, size = frame_of(block, self._next)
         segment = self._segments[-1]
         if segment.size and segment.size + size > self._segment_bytes:
             self._close_file()
             segment = self._segment(self._next)
         self._write(segment, pieces, size)
-        retired: list[_Segment] = []
+        retired: list[Segment] = []
         with self._changed:
             if segment is not self._segments[-1]:
                 self._segments.append(segment)
@@ -237,9 +184,9 @@ class ResultLog:
         same = min(after - before, count)
         self._skip = None if after < len(block) else (last, count - same)
         self.duplicates += before + same
-        return block[before + same :] if before + same else block
+        return cut(block, before + same) if before + same else block
 
-    def _write(self, segment: _Segment, pieces: list[Any], size: int) -> None:
+    def _write(self, segment: Segment, pieces: list[Any], size: int) -> None:
         if self._state in ("closed", "removed"):
             raise ChannelError(f"result log {str(self.path)!r} is {self._state}")
         try:
@@ -260,42 +207,27 @@ class ResultLog:
     # ------------------------------------------------------------------ reading
 
     def read(self, seq: int, max_windows: int = 1024, max_bytes: int = 8 << 20) -> Reading:
-        """Windows from ``seq`` on, at least one if there is one. Blocks are cut to begin there.
+        """Windows from ``seq`` on, at least one if there is one. Blocks are cut to begin there; a gap ends the reading.
 
         Blocks are views of what was read: they stay valid whatever happens to the log.
         """
         blocks: list[tuple[int, PhysicalWindow]] = []
         at, windows, room = seq, max_windows, max_bytes
-        while windows > 0 and room > 0:
-            with self._changed:
-                if not blocks:
-                    at = max(at, self.first)
-                if not self.first <= at < self._next:
-                    break
-                place = bisect_right(self._segments, at, key=lambda one: one.first)
-                segment = self._segments[place - 1]
-                after = self._next if place == len(self._segments) else self._segments[place].first
-                size = segment.size
-            before = at
-            try:
-                for first, block in self._frames(segment, at, size):
-                    part = _cut(block, at - first, windows, room)
-                    blocks.append((at, part))
-                    at += len(part)
-                    windows -= len(part)
-                    room -= part.nbytes
-                    if windows <= 0 or room <= 0:
-                        break
-            except FileNotFoundError:  # retired since we looked, or all is removed
-                if self._state == "removed":
-                    break
-                continue
-            if at == before:  # the file was damaged: its other windows are lost
+        for item in self._items(seq):
+            if isinstance(item, Gap):
                 if blocks:
                     break
-                at = after
+                at = item.next
+                continue
+            part = _cut(block_of(self.type, item), at - item.seq, windows, room)
+            blocks.append((at, part))
+            at += len(part)
+            windows -= len(part)
+            room -= part.nbytes
+            if at < item.next or windows <= 0 or room <= 0:
+                break
         missed = (blocks[0][0] if blocks else at) - seq
-        return Reading(max(missed, 0), blocks, at)
+        return Reading(missed, blocks, at)
 
     def wait(self, seq: int, timeout_s: float | None = None) -> bool:
         """Wait until there is a window ``seq``, or until nobody writes; says whether there is."""
@@ -322,25 +254,58 @@ class ResultLog:
         for listener in self._listeners:
             listener()
 
-    def _frames(self, segment: _Segment, seq: int, size: int) -> Iterator[tuple[int, PhysicalWindow]]:
-        """Blocks of a segment, beginning with the one that holds a window; with the seq of their first."""
-        offset = segment.offset_before(seq)
-        size = min(size, segment.size)
-        with segment.path.open("rb", buffering=0) as file:
-            chunk, start = memoryview(b""), offset
-            while offset < size:
-                inside = offset - start
-                if len(chunk) - inside < _FRAME.size:
-                    chunk, start, inside = _read(file.fileno(), offset, _READ_BYTES, size), offset, 0
-                magic, _, payload, first, count = _FRAME.unpack_from(chunk, inside)
-                assert magic == _MAGIC, f"{segment.path} at byte {offset}"
-                if first + count > seq:
-                    if len(chunk) - inside < _FRAME.size + payload:
-                        wanted = max(_FRAME.size + payload, _READ_BYTES)
-                        chunk, start, inside = _read(file.fileno(), offset, wanted, size), offset, 0
-                    body = chunk[inside + _FRAME.size : inside + _FRAME.size + payload]
-                    yield first, _block(self.type, body)
-                offset += _FRAME.size + payload
+    def _items(self, at: int) -> Iterator[Frame | Gap]:
+        """Frames and gaps from the window ``at`` on, up to the last that is there when they are asked for."""
+        while True:
+            with self._changed:
+                first = self.first
+                if first <= at:
+                    if at >= self._next:
+                        return
+                    place = bisect_right(self._segments, at, key=lambda one: one.first)
+                    segment = self._segments[place - 1]
+                    following = self._next if place == len(self._segments) else self._segments[place].first
+                    size = segment.size
+            if at < first:  # retired
+                yield Gap(at, first, 0, 0)
+                at = first
+                continue
+            try:
+                for item in segment.read(at, size, following):
+                    if isinstance(item, Gap):
+                        self._report(segment, item)
+                    yield item
+                    at = item.next
+            except FileNotFoundError:  # retired since we looked, or all is removed; else it is lost
+                if self._state == "removed":
+                    return
+                with self._changed:
+                    lost = segment in self._segments
+                if lost:
+                    gap = Gap(at, following, 0, size)
+                    self._report(segment, gap)
+                    yield gap
+                    at = following
+            except OSError as error:
+                raise ChannelError(f"result log {str(self.path)!r} cannot be read: {error}") from error
+
+    def _report(self, segment: Segment, gap: Gap) -> None:
+        """Log and count windows that are lost, once."""
+        with self._changed:
+            known = [(first, end) for first, end in self._gaps if end > self.first]
+            lost = gap.next - gap.seq
+            lost -= sum(max(min(end, gap.next) - max(first, gap.seq), 0) for first, end in known)
+            if not lost:
+                return
+            apart = [(first, end) for first, end in known if end < gap.seq or gap.next < first]
+            near = [one for one in known if one not in apart]
+            whole = (min([gap.seq, *(first for first, _ in near)]), max([gap.next, *(end for _, end in near)]))
+            self._gaps = [*apart, whole]
+            self.lost += lost
+        _log.warning(
+            "%d windows of a result log are lost, %d to %d: bytes %d to %d of %s are damaged or missing",
+            *(gap.next - gap.seq, gap.seq, gap.next - 1, gap.start, gap.end, segment.path),
+        )
 
     # ------------------------------------------------------------------ the folder
 
@@ -369,8 +334,8 @@ class ResultLog:
             os.close(self._file)
             self._file = None
 
-    def _segment(self, first: int) -> _Segment:
-        return _Segment(self.path / f"{first:020d}.log", first)
+    def _segment(self, first: int) -> Segment:
+        return Segment(self.path / f"{first:020d}.log", first)
 
     def _files(self) -> list[Path]:
         return sorted(path for path in self.path.glob("*.log") if path.stem.isdecimal())
@@ -391,32 +356,48 @@ class ResultLog:
             raise SchemaError(given.name, None, f"the type that the log in {str(self.path)!r} has, {kept}", repr(given))
         return given or kept
 
-    def _mend(self, segment: _Segment) -> int:
+    def _mend(self, segment: Segment) -> int:
         """Cut off what was not completely written at the end; returns the seq after the last whole frame."""
         if not segment.size:
             return segment.first
-        there = segment.size
-        seq = segment.check()
-        if segment.size < there:
-            os.truncate(segment.path, segment.size)
-        return seq
+        scan = segment.scan()
+        for gap in scan.gaps:
+            self._report(segment, gap)
+        if scan.size < segment.size:
+            _log.warning(
+                "the end of a result log is not whole: bytes %d to %d of %s are cut off, after window %d",
+                *(scan.size, segment.size, segment.path, scan.next - 1),
+            )
+            os.truncate(segment.path, scan.size)
+            segment.size = scan.size
+        return scan.next
 
     def _find_last(self) -> tuple[int, int] | None:
         """The last ordinal and how many windows have it, from what is on disk."""
-        found: tuple[int, int] | None = None
-        seq = self._next
+        last: int | None = None
+        stop = since = self._next
         step = 1
-        while seq > self.first:
-            start = max(seq - step, self.first)
-            for _, block in reversed(self.read(start, seq - start, 1 << 62).blocks):
+        while stop > self.first:
+            start = max(stop - step, self.first)
+            for seq, block in reversed(self._blocks(start, stop)):
                 places = as_array(block.ordinals)
-                found = found or (int(places[-1]), 0)
-                same = _trailing(places, found[0])
-                found = (found[0], found[1] + same)
+                last = int(places[-1]) if last is None else last
+                same = _trailing(places, last)
+                if same:
+                    since = seq + len(places) - same
                 if same < len(places):
-                    return found
-            seq, step = start, min(step * 4, 4096)
-        return found
+                    return last, self._next - since
+            stop, step = start, min(step * 4, 4096)
+        return None if last is None else (last, self._next - since)
+
+    def _blocks(self, start: int, stop: int) -> list[tuple[int, PhysicalWindow]]:
+        """All that can be read of some windows."""
+        blocks: list[tuple[int, PhysicalWindow]] = []
+        while start < stop:
+            reading = self.read(start, stop - start, 1 << 62)
+            blocks += reading.blocks
+            start = reading.next
+        return [(seq, block) for seq, block in blocks if seq < stop]
 
 
 class ResultLogSink(StreamInterface):
@@ -473,7 +454,7 @@ class ResultLogSink(StreamInterface):
             self.log = None
 
     def statistics(self) -> dict[str, int | float]:
-        """What is kept, and how many windows came a second time and were left out."""
+        """What is kept, how many windows came a second time and were left out, and how many were damaged."""
         log = self.log
         if log is None:
             return {}
@@ -484,28 +465,8 @@ class ResultLogSink(StreamInterface):
             "first": first,
             "next": log.next,
             "duplicates": log.duplicates,
+            "lost": log.lost,
         }
-
-
-def _frame(block: PhysicalWindow, seq: int) -> tuple[list[Any], int]:
-    """Pieces of a block's frame, and their size together. Large columns are not copied."""
-    header, arrays = wire.describe(block)
-    buffers = [np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in arrays]
-    lengths = [len(buffer) for buffer in buffers]
-    front = _PARTS.pack(len(header), len(buffers)) + struct.pack(f"<{len(buffers)}Q", *lengths) + header
-    pieces: list[Any] = [front, _PADDING[: -len(front) % 8]]
-    for buffer in buffers:
-        pieces += [buffer, _PADDING[: -len(buffer) % 8]]
-    pieces = [piece for piece in pieces if len(piece)]
-    payload = sum(map(len, pieces))
-    if payload <= _JOIN_BYTES:
-        pieces = [b"".join(pieces)]
-    checked = _CHECKED.pack(payload, seq, len(block))
-    crc = zlib.crc32(checked)
-    for piece in pieces:
-        crc = zlib.crc32(piece, crc)
-    pieces[0] = _MAGIC + struct.pack("<I", crc) + checked + pieces[0]
-    return pieces, payload + _FRAME.size
 
 
 def _write_all(file: int, pieces: list[Any], size: int) -> None:
@@ -523,33 +484,11 @@ def _write_all(file: int, pieces: list[Any], size: int) -> None:
         written = os.writev(file, left[:_MAX_GATHER])
 
 
-def _read(file: int, offset: int, wanted: int, size: int) -> memoryview:
-    """Bytes of a segment, no more than what was completely written when we looked."""
-    return memoryview(os.pread(file, min(wanted, size - offset), offset))
-
-
-def _block(stream_type: StreamType, body: memoryview) -> PhysicalWindow:
-    """The block in a frame's payload, its columns viewing it."""
-    try:
-        header_bytes, count = _PARTS.unpack_from(body)
-        lengths = struct.unpack_from(f"<{count}Q", body, _PARTS.size)
-    except struct.error as error:
-        raise ChannelError(f"malformed frame in a result log: {error}") from None
-    at = _PARTS.size + 8 * count
-    header = bytes(body[at : at + header_bytes])
-    at += header_bytes + -(at + header_bytes) % 8
-    buffers = []
-    for length in lengths:
-        buffers.append(body[at : at + length])
-        at += length + -length % 8
-    return wire.rebuild(stream_type, header, buffers)
-
-
 def _cut(block: PhysicalWindow, skip: int, windows: int, room: int) -> PhysicalWindow:
     """The windows after ``skip`` that fit, at least one."""
     each = max(block.nbytes // len(block), 1)
-    count = min(windows, max(room // each, 1))
-    return block if not skip and count >= len(block) else block[skip : skip + count]
+    count = max(min(windows, room // each, len(block) - skip), 1)
+    return block if count == len(block) else cut(block, skip, skip + count)
 
 
 def _trailing(places: Any, ordinal: int) -> int:

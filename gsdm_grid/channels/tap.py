@@ -26,7 +26,7 @@ from gsdm_grid.channels.channel import End, Inlet, Item, Outlet
 from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.channels.overload import OverloadBuffer
 from gsdm_grid.errors import InternalError
-from gsdm_grid.model import PhysicalWindow, StreamType, as_array
+from gsdm_grid.model import PhysicalWindow, StreamType, as_array, cut
 
 TAP_SINK, TAP_SOURCE = "taps", "tap"
 TAKE = 1 << 20  # windows taken from a buffer at a time; its bytes are limited there
@@ -190,8 +190,8 @@ class TapSource(StreamInterface):
         while self._items and isinstance(self._items[0], PhysicalWindow):
             block = self._unread(self._items[0])
             if len(block) > limit:
-                self._items[0] = block.select(slice(limit, None)).stamped(mark=block.mark)
-                block = block.select(slice(limit))
+                self._items[0] = cut(block, limit).stamped(mark=block.mark)
+                block = cut(block, 0, limit)
             else:
                 self._items.popleft()
                 self._taken += 1
@@ -240,8 +240,8 @@ class TapSource(StreamInterface):
         same = int(np.searchsorted(ordinals, last, side="right")) - behind
         left_out = min(same, count)
         self._skip = (last, count - left_out) if behind + same == len(block) else (-1, 0)
-        cut = behind + left_out
-        return block if not cut else block.select(slice(cut, None)).stamped(mark=block.mark)
+        seen = behind + left_out
+        return block if not seen else cut(block, seen).stamped(mark=block.mark)
 
     def _remember(self, block: PhysicalWindow) -> None:
         last = int(block.ordinals[-1])

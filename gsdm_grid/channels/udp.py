@@ -50,7 +50,7 @@ from gsdm_grid.channels.overload import OverloadBuffer
 from gsdm_grid.channels.player import positive
 from gsdm_grid.channels.rawiq import SampleFormat, sample_ts
 from gsdm_grid.errors import ChannelError, QueryError
-from gsdm_grid.model import Clock, PhysicalWindow, StreamType, SystemClock, wire
+from gsdm_grid.model import Clock, PhysicalWindow, StreamType, SystemClock, cut, wire
 
 Address = tuple[str, int]
 HEADER = struct.Struct("<4sBBHIIQIII")
@@ -556,7 +556,7 @@ def _portions(block: PhysicalWindow, room: int) -> Iterator[PhysicalWindow]:
     fixed = 64 + 32 * len(block.columns)
     count = max(1, int((room - fixed) * len(block) / max(block.nbytes, 1)))
     for start in range(0, len(block), count):
-        yield block.select(slice(start, start + count))
+        yield cut(block, start, min(start + count, len(block)))
 
 
 interfaces.add("udp", UdpInterface)

@@ -67,7 +67,7 @@ def _print_lines(blocks: Iterator[NumberedBlock], following: int) -> int:
     printed = 0
     for seq, block in blocks:
         if seq > following:
-            typer.secho(f"… {seq - following:,} windows were dropped before they could be read", dim=True)
+            typer.secho(f"… {seq - following:,} windows are missing: not kept any more, or damaged on disk", dim=True)
         for row, window in enumerate(block):
             typer.echo(shown.window_line(seq + row, window))
         following = seq + len(block)

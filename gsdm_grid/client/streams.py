@@ -7,6 +7,7 @@ breaks it asks again from there, so that a reader sees every window that the coo
 from __future__ import annotations
 
 import json
+import logging
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from gsdm_grid.client.exchanges import Pause, Request, successful, unreachable
 from gsdm_grid.client.problems import ApiProblem
 from gsdm_grid.client.retries import BUSY, RetryPolicy
 from gsdm_grid.errors import ChannelError
-from gsdm_grid.model import PhysicalWindow
+from gsdm_grid.model import PhysicalWindow, cut
 from gsdm_grid.model.arrow import SEQ
 
 E = TypeVar("E")
@@ -32,6 +33,7 @@ ONCE_CONNECTED = RetryPolicy(attempts=12, most_s=5.0)
 """For streams that were read before: a coordinator that is being started again comes back."""
 _CONTINUES, _PREFIX = 0xFFFFFFFF, struct.Struct("<Ii")
 _BODY_LENGTH = 3
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -247,10 +249,11 @@ class BlockCursor(Cursor[E]):
             block = PhysicalWindow.from_arrow(batch)
             following = seq + len(block)
             if self._wanted.until is not None and following > self._wanted.until:
-                block = block[: self._wanted.until - seq]
+                block = cut(block, 0, max(self._wanted.until - seq, 0))
             self._wanted = replace(self._wanted, start=following)
             self._passed(following)
-            yield self._made(NumberedBlock(seq, block))
+            if len(block):  # none, if it begins behind a gap that reaches beyond what is wanted
+                yield self._made(NumberedBlock(seq, block))
 
     def _heed(self, event: Document) -> None:
         if event.get("event") == "end":
@@ -260,6 +263,9 @@ class BlockCursor(Cursor[E]):
         elif event.get("event") == "missed":
             self._wanted = replace(self._wanted, start=int(event["to"]) + 1)
             self._passed(int(event["to"]) + 1)
+            _log.warning(
+                "windows %s to %s of %r cannot be read any more", event["from"], event["to"], self._wanted.name
+            )
 
 
 class ArrowBatches:

@@ -17,7 +17,7 @@ import numpy as np
 from gsdm_grid.errors import FlowError, FunctionError
 from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, function_value
 from gsdm_grid.functions.registry import is_library
-from gsdm_grid.model import NO_MARK, LogicalWindow, PhysicalWindow, StreamType
+from gsdm_grid.model import NO_MARK, LogicalWindow, PhysicalWindow, StreamType, cut
 from gsdm_grid.operators import Blocks, Held, StreamOperator
 
 
@@ -136,7 +136,7 @@ class Execute(StreamOperator):
         view = self._views[0]
         blocks: list[PhysicalWindow] = []
         while view.at < len(view.block):
-            given = view.block if view.at == 0 else view.block[view.at :]
+            given = view.block if view.at == 0 else cut(view.block, view.at)
             try:
                 result = self._call(view)
             except NeedMore:

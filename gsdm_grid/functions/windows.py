@@ -20,7 +20,7 @@ from datetime import timedelta
 import numpy as np
 
 from gsdm_grid.errors import QueryError
-from gsdm_grid.model import Array, LogicalWindow, PhysicalWindow, StreamType, seconds
+from gsdm_grid.model import Array, LogicalWindow, PhysicalWindow, StreamType, cut, seconds
 
 _EARLIEST = np.iinfo(np.int64).min
 
@@ -73,7 +73,7 @@ class StreamView:
             self.at -= len(self.block)
             self.block = block
         else:
-            rest = self.block[first:]
+            rest = cut(self.block, first)
             self.at -= first
             self.block = PhysicalWindow.concat([rest, block]) if len(block) else rest
 
@@ -96,7 +96,7 @@ class StreamView:
     def kept(self) -> tuple[int, PhysicalWindow]:
         """The windows that are still needed, and where the first of them is, counted from the cursor."""
         first = min(self._first_needed(), len(self.block))
-        return first - self.at, self.block[first:]
+        return first - self.at, cut(self.block, first)
 
     def keep(self, at: int, windows: PhysicalWindow) -> None:
         """Begin with what another view kept; what lies before the cursor is history, as long as the function asks."""
@@ -134,7 +134,7 @@ def current_window(s: StreamView) -> LogicalWindow | PhysicalWindow:
         raise NeedMore(s, 1)
     if s.whole:
         s.step = len(s.block) - s.at
-        return s.block if s.at == 0 else s.block[s.at :]
+        return s.block if s.at == 0 else cut(s.block, s.at)
     window: LogicalWindow = s.block[s.at]
     return window
 
@@ -150,8 +150,7 @@ def sliding_window(s: StreamView, size: int, step: int = 1) -> PhysicalWindow:
     if s.at + size > len(s.block):
         raise NeedMore(s, s.at + size - len(s.block))
     s.step = step
-    windows: PhysicalWindow = s.block[s.at : s.at + size]
-    return windows
+    return cut(s.block, s.at, s.at + size)
 
 
 def time_window(s: StreamView, span: float | timedelta) -> PhysicalWindow:
@@ -167,5 +166,4 @@ def time_window(s: StreamView, span: float | timedelta) -> PhysicalWindow:
     s.history_ns = max(span_ns, s.history_ns or 0)
     if s.at >= len(s.block):
         raise NeedMore(s, 1)
-    windows: PhysicalWindow = s.block[_first_within(s.block.ts, s.at, span_ns) : s.at + 1]
-    return windows
+    return cut(s.block, _first_within(s.block.ts, s.at, span_ns), s.at + 1)

@@ -7,7 +7,7 @@ they travel between working nodes in `gsdm_grid.channels`.
 from gsdm_grid.model.clock import Clock, SystemClock
 from gsdm_grid.model.columns import Array, Column, Ragged, Text
 from gsdm_grid.model.logical import LogicalWindow
-from gsdm_grid.model.physical import NO_MARK, Ordinals, PhysicalWindow, as_array, cut_at, join_ordinals, shifted
+from gsdm_grid.model.physical import NO_MARK, Ordinals, PhysicalWindow, as_array, cut, cut_at, join_ordinals, shifted
 from gsdm_grid.model.types import (
     STREAM,
     AttributeType,
@@ -35,6 +35,7 @@ __all__ = [
     "TypeRegistry",
     "as_array",
     "create_stream_type",
+    "cut",
     "cut_at",
     "join_ordinals",
     "seconds",

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsdm_grid.errors import SchemaError, UnknownAttribute
+from gsdm_grid.errors import InternalError, SchemaError, UnknownAttribute
 from gsdm_grid.model import columns
 from gsdm_grid.model.columns import Array, Column, Ragged, Text, read_only
 from gsdm_grid.model.logical import LogicalWindow
@@ -269,13 +269,32 @@ class PhysicalWindow:
         return f"<{len(self)} × {self.type.name}, {self.nbytes} bytes, mark {self.mark}>"
 
 
+def cut(block: PhysicalWindow, start: int, stop: int | None = None) -> PhysicalWindow:
+    """The windows from ``start`` until before ``stop``, as `PhysicalWindow.select`; bounds outside are our bug.
+
+    For bounds that were computed: ``block[start:stop]`` takes any, as Python does, and wrong ones give other windows.
+    """
+    count = len(block)
+    stop = count if stop is None else stop
+    if not 0 <= start <= stop <= count:
+        raise _outside(start, stop, count)
+    rows, places = slice(start, stop), block._ordinals
+    columns = {name: column[rows] for name, column in block.columns.items()}
+    ordinals = None if places is None else places[rows]
+    return PhysicalWindow._of_frozen(block.type, MappingProxyType(columns), ordinals)
+
+
 def cut_at(block: PhysicalWindow, bounds: Sequence[int], mark: int = NO_MARK) -> list[PhysicalWindow]:
     """Views of the windows between each two neighbouring bounds, with their ordinals, all with the same mark.
 
     Columns are cut when they are asked for: a block may be cut into hundreds, of which nobody sees every column.
+    Bounds that descend, or lie outside, are our bug.
     """
     places, made, empty = block._ordinals, [], None
+    count = len(block)
     for start, stop in pairwise(bounds):
+        if not 0 <= start <= stop <= count:
+            raise _outside(start, stop, count)
         if start < stop:
             ordinals = None if places is None else places[start:stop]
             made.append(PhysicalWindow._of_frozen(block.type, _Cut(block.columns, slice(start, stop)), ordinals, mark))
@@ -284,6 +303,10 @@ def cut_at(block: PhysicalWindow, bounds: Sequence[int], mark: int = NO_MARK) ->
                 empty = PhysicalWindow.empty(block.type, mark)
             made.append(empty)
     return made
+
+
+def _outside(start: int, stop: int, count: int) -> InternalError:
+    return InternalError(f"cannot cut out rows {start} to {stop} of {count} windows")
 
 
 class _Cut(Mapping[str, Column]):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gsdm_grid.model import PhysicalWindow, StreamType, as_array
+from gsdm_grid.model import PhysicalWindow, StreamType, as_array, cut
 from gsdm_grid.operators.ports import OrderedPorts
 from gsdm_grid.operators.s_merge import interleave
 
@@ -87,7 +87,7 @@ class OSJoin(OrderedPorts):
             for piece, key in zip(pieces, keys, strict=True):
                 at = int(np.searchsorted(key, wanted))
                 found = piece is not None and at < len(key) and key[at] == wanted
-                rows.append(piece[at : at + 1] if found and piece is not None else None)
+                rows.append(cut(piece, at, at + 1) if found and piece is not None else None)
             made = self._partial(rows) if self._partial is not None else None
             present = next(row for row in rows if row is not None)
             if made is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gsdm_grid.errors import QueryError
-from gsdm_grid.model import PhysicalWindow, StreamType, seconds
+from gsdm_grid.model import PhysicalWindow, StreamType, cut, seconds
 from gsdm_grid.operators.base import Blocks, Held, StreamOperator
 
 
@@ -71,7 +71,7 @@ class OverlapPartition(StreamOperator):
         end = self._start + len(self._held)
         result = self.next_result(end)
         first = min(max(self._start, self.keep_from(min(result, end))), end)
-        return Held(first - result, self._held[first - self._start :])
+        return Held(first - result, cut(self._held, first - self._start))
 
     def hold(self, held: Held) -> None:
         """See `StreamOperator`: turns begin anew with the next result."""
@@ -87,7 +87,7 @@ class OverlapPartition(StreamOperator):
             halo = self.halo_before(first)
             begin -= halo
         upto = min(stop, end)
-        piece: PhysicalWindow = self._held[begin - self._start : upto - self._start]
+        piece = cut(self._held, begin - self._start, upto - self._start)
         self._sent_to = upto
         if upto == stop:
             self._turn += self.n

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gsdm_grid.model import PhysicalWindow, as_array
+from gsdm_grid.model import PhysicalWindow, as_array, cut
 from gsdm_grid.operators.base import Blocks, StreamOperator
 
 NEVER = np.iinfo(np.int64).min
@@ -46,8 +46,8 @@ class Port:
         """Remove the first rows."""
         if self.rows is None or count == 0:
             return None
-        taken: PhysicalWindow = self.rows if count == len(self.rows) else self.rows[:count]
-        rest = None if count == len(self.rows) else self.rows[count:]
+        taken: PhysicalWindow = self.rows if count == len(self.rows) else cut(self.rows, 0, count)
+        rest = None if count == len(self.rows) else cut(self.rows, count)
         self.rows, self.keys = rest, self.keys[count:]
         return taken
 

@@ -16,7 +16,7 @@ from gsdm_grid.errors import FlowError, SchemaError
 from gsdm_grid.functions.sqf import sqf
 from gsdm_grid.functions.strategies import window_distribute, window_split
 from gsdm_grid.functions.windows import StreamView, current_window
-from gsdm_grid.model import STREAM, Array, PhysicalWindow, StreamType, create_stream_type
+from gsdm_grid.model import STREAM, Array, PhysicalWindow, StreamType, create_stream_type, cut
 
 Radio = create_stream_type(
     "Radio", {"x": "vector of complex64", "y": "vector of complex64", "z": "vector of complex64"}
@@ -300,6 +300,6 @@ def _by_window(parts: Sequence[PhysicalWindow], combine: Any) -> PhysicalWindow:
     dense = [part.dense_parts() for part in parts]
     if all(len(pieces) == 1 for pieces in dense):
         return parts[0].replace(**combine([pieces[0] for pieces in dense]))
-    rows = [[part[row : row + 1].dense_parts()[0] for part in parts] for row in range(len(parts[0]))]
+    rows = [[cut(part, row, row + 1).dense_parts()[0] for part in parts] for row in range(len(parts[0]))]
     combined = PhysicalWindow.concat([group[0].replace(**combine(group)) for group in rows])
     return combined.stamped(mark=parts[0].mark, halo=parts[0].halo)

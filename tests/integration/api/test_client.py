@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from gsdm_grid.apps.radio.synthetic import RadioSynthesizer
 from gsdm_grid.client import AsyncClient, Client
 from gsdm_grid.testing import eventually
 
@@ -82,3 +83,24 @@ def test_readers_of_a_killed_coordinator_go_on_without_a_lost_or_doubled_window(
     expected = [(number, number * WINDOW_NS) for number in range(count)]
     for one in seen:
         assert one == expected
+
+
+def test_every_window_of_a_synthetic_stream_is_read_as_it_was_made(service):
+    spec = {
+        "name": "every-window",
+        "flow": "identity",
+        "inputs": [{"type": "Radio", "interface": "synthetic_radio", "options": {"window": 8192}}],
+        "stop": {"count": 400},
+    }
+    radio, following = RadioSynthesizer(8192), 0
+    with Client(service.url, service.token) as client:
+        client.submit(spec)
+        client.run("every-window")
+        for seq, block in client.numbered_blocks("every-window"):
+            assert seq == following
+            assert list(block.ordinals) == list(range(seq, seq + len(block)))
+            expected = radio.block(seq, len(block))
+            assert all(np.array_equal(block[name], expected[name]) for name in expected.columns)
+            following += len(block)
+        client.drop("every-window")
+    assert following == 400

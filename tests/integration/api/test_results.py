@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
@@ -22,6 +24,7 @@ from api.routes import results
 from api.settings import Limits, ServiceSettings
 from api.store import Store
 from gsdm_grid.channels.result_log import ResultLog
+from gsdm_grid.client import Client
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
 from gsdm_grid.testing import eventually
 
@@ -31,6 +34,8 @@ Kept = create_stream_type(
 )
 SSE = {"Accept": "text/event-stream"}
 ARROW = {"Accept": "application/vnd.apache.arrow.stream"}
+READ_BYTES = 20_000
+"""Few, so that readings often end inside a block."""
 
 
 def kept(first, count, length=4):
@@ -79,16 +84,16 @@ def serving(app):
         listener.close()
 
 
-@pytest.fixture
-def service(tmp_path):
+@contextmanager
+def service_over(tmp_path, **limits):
     """A served application with `Queries` behind it, and a viewer's token."""
     store = Store(f"sqlite:///{tmp_path / 'gsdm.sqlite'}")
     tokens = Tokens(store)
     _, secret = tokens.create("reader", "viewer")
     queries = Queries(tmp_path / "results")
     app = FastAPI()
-    settings = ServiceSettings(home=tmp_path, limits=Limits(result_streams=12))
-    app.state.services = SimpleNamespace(settings=settings, tokens=tokens, coordinator=queries)
+    service_settings = ServiceSettings(home=tmp_path, limits=Limits(result_streams=12, **limits))
+    app.state.services = SimpleNamespace(settings=service_settings, tokens=tokens, coordinator=queries)
     errors.install(app)
     app.include_router(results.router)
     with serving(app) as url:
@@ -98,6 +103,18 @@ def service(tmp_path):
     for log in queries.logs.values():
         log.close()
     store.close()
+
+
+@pytest.fixture
+def service(tmp_path):
+    with service_over(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared_service(tmp_path_factory):
+    with service_over(tmp_path_factory.mktemp("shared"), result_read_bytes=READ_BYTES) as made:
+        yield made
 
 
 def path(name="q", **parameters):
@@ -160,6 +177,108 @@ def test_last_windows_come_as_json(service):
     assert len(values["v"]["magnitude"]) == 10
     assert len(service.client.get(path()).json()["windows"]) == 50
     results.LastWindows.model_validate(view)
+
+
+def placed(first, count, length):
+    """Windows whose ordinals, too, tell their numbers."""
+    return kept(first, count, length).stamped(ordinals=np.arange(first, first + count) * 3 + 7)
+
+
+def shown(windows):
+    """Number, ordinal and two values of windows in JSON; the second is real, as the vectors begin with their number."""
+    return [
+        (
+            one["seq"],
+            one["ordinal"],
+            one["values"]["n"],
+            one["values"]["v"]["re"][0] if one["values"]["v"]["re"] else None,
+        )
+        for one in windows
+    ]
+
+
+def in_arrow(content):
+    """The same of an Arrow stream, and the events in it."""
+    reader, rows, told = pa.ipc.open_stream(content), [], []
+    while True:
+        try:
+            batch, metadata = reader.read_next_batch_with_custom_metadata()
+        except StopIteration:
+            return rows, told
+        if not batch.num_rows:
+            told.append(json.loads(metadata["gsdm.event"]))
+            continue
+        block = PhysicalWindow.from_arrow(batch)
+        firsts = [float(v[0].real) if len(v) else None for v in block.v]
+        rows += zip(
+            batch.column("__seq__").to_pylist(), map(int, block.ordinals), block.n.tolist(), firsts, strict=True
+        )
+
+
+def every_form(service, name, first, count, **parameters):
+    """What readers of each form get from a window on; ``last`` is as many as there are, a thousand at most."""
+    last = service.client.get(path(name, last=min(count, 1000), points=10_000)).json()
+    yield "json", shown(last["windows"]), last["missed"]
+    parameters |= {"name": name, "from_": first, "points": 10_000}
+    found = read_sse(service, **parameters)
+    windows = [window for _, event, data in found if event == "windows" for window in data["windows"]]
+    yield "sse", shown(windows), [data for _, event, data in found if event == "missed"]
+    rows, told = in_arrow(service.client.get(path(**parameters), headers=ARROW).content)
+    yield "arrow", rows, [event for event in told if event["event"] == "missed"]
+    with connect(ws_url(service, **parameters), additional_headers=bearer(service), max_size=None) as websocket:
+        messages = [json.loads(message) for message in websocket]
+    windows = [window for message in messages if message["event"] == "windows" for window in message["windows"]]
+    yield "websocket", shown(windows), [message for message in messages if message["event"] == "missed"]
+    with connect(
+        ws_url(service, format="arrow", **parameters), additional_headers=bearer(service), max_size=None
+    ) as websocket:
+        messages = list(websocket)
+    rows, _ = in_arrow(b"".join(message for message in messages if isinstance(message, bytes)))
+    told = [json.loads(message) for message in messages if isinstance(message, str)]
+    yield "websocket arrow", rows, [event for event in told if event["event"] == "missed"]
+
+
+@settings(max_examples=25)
+@given(
+    blocks=st.lists(st.tuples(st.integers(1, 60), st.sampled_from([0, 4, 100, 700])), min_size=1, max_size=12),
+    first=st.integers(0, 50),
+    max_windows=st.integers(1, 100),
+)
+def test_number_ordinal_and_content_agree_in_every_form(shared_service, blocks, first, max_windows):
+    name = f"q{len(shared_service.queries.logs)}"
+    log = shared_service.queries.add(name, "installed")
+    lengths = []
+    for count, length in blocks:
+        log.append(placed(log.next, count, length))
+        lengths += [length] * count
+    log.end(final=True)
+    expected = [(seq, seq * 3 + 7, seq, seq if length else None) for seq, length in enumerate(lengths)]
+    for form, rows, missed in every_form(shared_service, name, first, log.next, max_windows=max_windows):
+        assert not missed, form
+        assert rows == (expected if form == "json" else expected[first:]), form
+    log.remove()
+
+
+def test_a_gap_in_the_middle_is_told_in_every_form(shared_service):
+    log = shared_service.queries.add("gap", "installed")
+    for first in range(0, 100, 10):
+        log.append(placed(first, 10, 50))
+    log.end(final=True)
+    (file,) = log.path.glob("*.log")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2 - 100] ^= 4
+    file.write_bytes(content)
+    expected = [(seq, seq * 3 + 7, seq, seq) for seq in range(100) if not 40 <= seq < 50]
+    for form, rows, missed in every_form(shared_service, "gap", 0, 100):
+        assert rows == expected, form
+        assert [(one["missed"], one["from"], one["to"]) for one in missed] == [(10, 40, 49)], form
+    with Client(shared_service.url, shared_service.secret) as client:
+        told = list(client.results("gap"))
+        numbers = [seq for event in told for seq in ([window["seq"] for window in event.windows])]
+        assert numbers == [seq for seq, *_ in expected]
+        assert [event.missed for event in told if event.missed] == [10]
+        assert next(seq for seq, _ in client.numbered_blocks("gap") if seq >= 40) == 50
+    log.remove()
 
 
 def test_an_ended_stream_is_read_to_its_end_as_events(service):

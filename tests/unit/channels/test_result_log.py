@@ -163,22 +163,90 @@ def test_a_damaged_last_frame_is_cut_off(tmp_path, place):
     again.close()
 
 
-def test_a_damaged_older_file_loses_its_rest_and_readers_are_told(tmp_path):
+def flip(file, place):
+    data = bytearray(file.read_bytes())
+    data[place] ^= 0x55
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("number", [1, -1])
+def test_a_flipped_bit_loses_one_block_and_readers_are_told(tmp_path, caplog, number):
     log = ResultLog(tmp_path, Mixed, segment_bytes=4000)
     for first in range(0, 200, 5):
         log.append(mixed(first, 5))
     log.close()
-    files = sorted(tmp_path.glob("*.log"))
-    data = bytearray(files[1].read_bytes())
-    data[len(data) // 2] ^= 0x55
-    files[1].write_bytes(data)
+    file = sorted(tmp_path.glob("*.log"))[number]
+    flip(file, 1000)
     again = ResultLog(tmp_path)
-    before, after = again.read(0, 1000), None
+    assert again.next == 200
+    before = again.read(0, 1000)
     assert numbers(before) == list(range(before.next))
-    assert int(files[1].stem) <= before.next < int(files[2].stem)
+    assert before.next >= int(file.stem)
     after = again.read(before.next, 1000)
-    assert before.next + after.missed == int(files[2].stem)
-    assert numbers(after) == list(range(int(files[2].stem), 200))
+    assert after.missed == 5 == again.lost
+    assert numbers(after) == list(range(before.next + 5, 200))
+    (record,) = caplog.records
+    assert str(file) in record.message
+    assert f"5 windows of a result log are lost, {before.next} to {before.next + 4}: bytes" in record.message
+    again.read(before.next, 1000)
+    assert len(caplog.records) == 1
+    again.close()
+
+
+def test_damage_under_an_open_log_is_found_when_it_is_read(tmp_path):
+    log = ResultLog(tmp_path, Mixed)
+    for first in range(0, 20, 5):
+        log.append(mixed(first, 5))
+    (file,) = tmp_path.glob("*.log")
+    flip(file, file.stat().st_size // 2 - 20)
+    assert numbers(log.read(0)) == [0, 1, 2, 3, 4]
+    assert log.read(5).missed == 5
+    assert numbers(log.read(5)) == list(range(10, 20))
+    log.append(mixed(20, 5))
+    assert numbers(log.read(10)) == list(range(10, 25))
+    log.close()
+
+
+def test_a_file_that_disappears_is_a_gap(tmp_path):
+    log = ResultLog(tmp_path, Mixed, segment_bytes=1000)
+    for first in range(0, 60, 5):
+        log.append(mixed(first, 5))
+    files = sorted(tmp_path.glob("*.log"))
+    files[1].unlink()
+    first, following = int(files[1].stem), int(files[2].stem)
+    for opened in (log, ResultLog(tmp_path)):
+        assert numbers(opened.read(0)) == list(range(first))
+        assert opened.read(first).missed == following - first
+        assert numbers(opened.read(first)) == list(range(following, 60))
+        opened.close()
+
+
+def test_a_torn_tail_that_is_cut_off_is_logged(tmp_path, caplog):
+    log = ResultLog(tmp_path, Mixed)
+    log.append(mixed(0, 3))
+    whole = log.kept_bytes
+    log.append(mixed(3, 3))
+    log.close()
+    (file,) = tmp_path.glob("*.log")
+    os.truncate(file, whole + 40)
+    ResultLog(tmp_path).close()
+    (record,) = caplog.records
+    assert f"bytes {whole} to {whole + 40} of {file} are cut off, after window 2" in record.message
+    ResultLog(tmp_path).close()
+    assert len(caplog.records) == 1
+
+
+def test_windows_of_the_last_ordinal_are_counted_over_a_gap(tmp_path):
+    log = ResultLog(tmp_path, Mixed)
+    log.append(mixed(0, 4, ordinals=np.array([3, 3, 5, 5])))
+    place = log.kept_bytes + 100
+    log.append(mixed(4, 3, ordinals=np.full(3, 5)))
+    log.append(mixed(7, 2, ordinals=np.full(2, 5)))
+    log.close()
+    (file,) = tmp_path.glob("*.log")
+    flip(file, place)
+    again = ResultLog(tmp_path)
+    assert (again.last_ordinal, again.last_count, again.lost) == (5, 7, 3)
     again.close()
 
 
@@ -399,7 +467,7 @@ def test_sink_appends_and_tells_readers_what_the_query_does(tmp_path):
     sink.finish()
     sink.close()
     assert log.state == "ended"
-    expected = {"kept_windows": 5, "kept_bytes": log.kept_bytes, "first": 0, "next": 5, "duplicates": 0}
+    expected = {"kept_windows": 5, "kept_bytes": log.kept_bytes, "first": 0, "next": 5, "duplicates": 0, "lost": 0}
     assert sink.statistics() == expected
     log.close()
 
