@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gsdm_grid.errors import FunctionError
-from gsdm_grid.functions import NeedMore, StreamFunction, StreamView
+from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, raised_by_user_code
 from gsdm_grid.model import NO_MARK, LogicalWindow, PhysicalWindow, StreamType
 from gsdm_grid.operators import Blocks, Held, StreamOperator
 
@@ -40,9 +40,9 @@ def guarded(vertex: str, name: str, call: Callable[[], Any]) -> Any:
     """Run a piece of user code under its name."""
     try:
         return call()
-    except NeedMore:
-        raise
-    except Exception as error:
+    except BaseException as error:
+        if not raised_by_user_code(error):
+            raise
         cause = f"{type(error).__name__}: {error}"
         raise FunctionError(vertex, name, cause, traceback.format_exc()) from error
 

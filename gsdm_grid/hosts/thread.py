@@ -35,7 +35,7 @@ class ThreadGroup:
             if self._cores:
                 os.sched_setaffinity(0, self._cores)  # of this thread, and of those it starts
             run_node(bootstrap, live)
-        except Exception as error:
+        except BaseException as error:  # it can be noticed only here: nobody joins the thread
             self._failures[bootstrap.node] = f"{type(error).__name__}: {error}"
 
     def lost(self) -> dict[str, str]:

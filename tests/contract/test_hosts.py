@@ -48,6 +48,12 @@ def raise_at_seven(s):
 
 
 @sqf(Level, returns=Level, register=False)
+def leave(s):
+    current_window(s)
+    raise SystemExit(3)
+
+
+@sqf(Level, returns=Level, register=False)
 def return_nonsense(s):
     current_window(s)
     return 42
@@ -127,6 +133,7 @@ def test_an_endless_query_stops_when_told(grid):
     ("function", "cause"),
     [
         (raise_at_seven, "ZeroDivisionError: seven is not allowed"),
+        (leave, "SystemExit: 3"),
         (return_nonsense, "promised windows of 'ContractLevel', returned int"),
         (ask_for_unknown, "unknown attribute 'colour' of stream type 'ContractLevel'"),
     ],
