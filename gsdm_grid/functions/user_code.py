@@ -1,4 +1,4 @@
-"""What user code may raise: anything, `SystemExit` and `KeyboardInterrupt` too. Whoever calls it catches all of that."""
+"""What user code may raise: anything, also `SystemExit` and `KeyboardInterrupt`. Whoever calls it catches all."""
 
 from __future__ import annotations
 

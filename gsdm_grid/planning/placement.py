@@ -34,6 +34,9 @@ class PlacementPolicy:
 
 
 THREADS = PlacementPolicy("threads", dict.fromkeys(("source", "partition", "compute", "combine", "sink"), "thread"))
+PROCESSES = PlacementPolicy(
+    "processes", dict.fromkeys(("source", "partition", "compute", "combine", "sink"), "process")
+)
 GRID = PlacementPolicy(
     "grid", {"source": "ray", "partition": "ray", "compute": "spark", "combine": "ray", "sink": "ray"}
 )
@@ -41,7 +44,7 @@ RAY = PlacementPolicy("ray", dict.fromkeys(("source", "partition", "compute", "c
 SPARK = PlacementPolicy(
     "spark", {"source": "local", "partition": "spark", "compute": "spark", "combine": "spark", "sink": "local"}
 )
-POLICIES = {policy.name: policy for policy in (THREADS, GRID, RAY, SPARK)}
+POLICIES = {policy.name: policy for policy in (THREADS, PROCESSES, GRID, RAY, SPARK)}
 
 
 def placement_policy(name: str) -> PlacementPolicy:

@@ -22,7 +22,7 @@ from gsdm_grid import (
 )
 from gsdm_grid.errors import FunctionError, InvalidTransition
 
-PLACEMENTS = ["threads", "ray", "spark", "grid"]
+PLACEMENTS = ["threads", "processes", "ray", "spark", "grid"]
 FLOWS = {
     "central": lambda: central("fft3"),
     "window distribute": lambda: PCC(2, "RRpart", "fft3", {}, "S-Merge"),

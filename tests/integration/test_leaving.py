@@ -1,4 +1,4 @@
-"""User code that raises what ends a program (`SystemExit` and its like) fails its query, with a reason, and no other."""
+"""User code that raises what ends a program (`SystemExit` and its like) fails its query with a reason."""
 
 import asyncio
 
@@ -46,8 +46,7 @@ def run(threads_grid):
         query = threads_grid.cq(flow, inputs, [result or register_result_stream()])
         try:
             with pytest.raises((FunctionError, QueryError)) as caught:
-                query.run()
-                query.wait(WAIT_S)
+                query.run().wait(WAIT_S)
             assert query.state in ("failed", "compiled")
         finally:
             query.drop()
