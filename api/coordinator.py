@@ -48,7 +48,16 @@ from gsdm_grid.coordination.specification import (
 from gsdm_grid.errors import FlowError, GsdmError, NodeLost, ResourceError, UnknownName
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.functions import functions
-from gsdm_grid.planning import Demands, Plan, check_sites, compile_query, pinned_names, placement_policy, resumption
+from gsdm_grid.planning import (
+    Demands,
+    Plan,
+    check_sites,
+    compile_query,
+    pinned_names,
+    placement_policy,
+    placement_warnings,
+    resumption,
+)
 from gsdm_grid.planning.split_sites import scaled_sites
 from resource_manager.policy import AutoscalePolicy
 from resource_manager.pools import named_pools, own_pools
@@ -705,6 +714,7 @@ class Coordinator:
             "since": row["since_s"],
             "error": row["error"],
             "waiting": query.waiting if query is not None else None,
+            "warnings": placement_warnings(row["specification"].get("placement") or self.settings.placement),
             "created": row["created_s"],
             "version": row["version"],
             "allowed": actions.allowed(row["state"]),

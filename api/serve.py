@@ -13,6 +13,7 @@ from pathlib import Path
 from api import logs
 from api.settings import ServiceSettings
 from gsdm_grid.errors import QueryError, ResourceError
+from gsdm_grid.planning import placement_warnings
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -24,6 +25,8 @@ def serve(settings: ServiceSettings, log_level: str = "INFO") -> None:
     from api.wiring import make_app
 
     _check_tls(settings)
+    for warning in placement_warnings(settings.placement):
+        print(f"warning: a query that does not say otherwise: {warning}", file=sys.stderr)
     logs.configure(log_level)
     listener = _listen(settings)
     settings = replace(settings, port=listener.getsockname()[1])

@@ -27,6 +27,7 @@ class Query:
     """Actions that the state allows."""
     error: ApiProblem | None = None
     waiting: str | None = None
+    warnings: tuple[str, ...] = ()
     """Why it waits for hosts; None when it does not."""
     etag: str | None = None
     """For `Client.replace`: refuse if somebody else changed it meanwhile."""
@@ -46,6 +47,7 @@ class Query:
             allowed=tuple(document.get("allowed", ())),
             error=_problem(document.get("error")),
             waiting=document.get("waiting"),
+            warnings=tuple(document.get("warnings", ())),
             etag=etag,
             document=document,
         )

@@ -54,11 +54,11 @@ def serve(descriptor: int) -> None:
         signal.signal(signum, signal.SIG_IGN)  # it ends when its parent does
     children: dict[int, int] = {}  # numbers of the parent by process
     while True:
-        ready, _, _ = select.select([connection, ended], [], [])
+        ready, _, _ = select.select([connection.fileno(), ended], [], [])
         if ended in ready:
             os.read(ended, 4096)
             _tell_ended(connection, children)
-        if connection in ready:
+        if connection.fileno() in ready:
             message = receive(connection)
             if message is None:
                 return

@@ -54,6 +54,17 @@ def placement_policy(name: str) -> PlacementPolicy:
     return POLICIES[name]
 
 
+THREADS_WARNING = (
+    "it is placed on threads of the coordinator: a function that ends the process takes the coordinator with it, and "
+    "one that never returns cannot be ended; 'processes' does without Ray and Spark too"
+)
+
+
+def placement_warnings(name: str) -> list[str]:
+    """What a person should know who has chosen this placement for a query of a service."""
+    return [THREADS_WARNING] if name == THREADS.name else []
+
+
 @dataclass(frozen=True)
 class PlacedFlow:
     """A data flow with relays, and the host kind of each of its sites."""
