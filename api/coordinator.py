@@ -50,7 +50,16 @@ from gsdm_grid.errors import FlowError, GsdmError, NodeLost, ResourceError, Unkn
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.flow.templates import at_most
 from gsdm_grid.functions import functions
-from gsdm_grid.planning import Demands, Plan, check_sites, compile_query, pinned_names, placement_policy, resumption
+from gsdm_grid.planning import (
+    Demands,
+    Plan,
+    check_sites,
+    compile_query,
+    pinned_names,
+    placement_policy,
+    placement_warnings,
+    resumption,
+)
 from gsdm_grid.planning.split_sites import scaled_sites
 from resource_manager.policy import AutoscalePolicy
 from resource_manager.pools import named_pools, own_pools
@@ -848,6 +857,7 @@ class Coordinator:
             "error": row["error"],
             "failure": row["failure"],
             "waiting": query.waiting if query is not None else None,
+            "warnings": placement_warnings(row["specification"].get("placement") or self.settings.placement),
             "created": row["created_s"],
             "version": row["version"],
             "allowed": actions.allowed(row["state"]),

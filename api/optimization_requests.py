@@ -67,7 +67,7 @@ class Settled:
     options: SearchOptions
     criteria: Criteria
     driver: str = "coordinator"
-    placement: str = "threads"
+    placement: str = "processes"
     to_record: tuple[int, ...] = ()
     window_bytes: float | None = None
     segments: tuple[str, ...] = field(default=())

@@ -96,7 +96,7 @@ class PostedOptimization(_Posted):
     inputs: list[str | dict[str, Any]] | None = Field(None, max_length=64)
     segment: str | list[str] | None = Field(None, description="Recorded segments to read instead of the inputs.")
     count: Count = Field(1000, description="Windows of the longest trials.")
-    pool: Literal["grid", "ray", "spark", "threads"] | None = Field(
+    pool: Literal["grid", "processes", "ray", "spark", "threads"] | None = Field(
         None, description="Placement; else the coordinator's."
     )
     search: PostedSearch | None = None

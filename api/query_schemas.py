@@ -48,6 +48,7 @@ class QueryDocument(BaseModel):
     error: Problem | None = Field(description="Why it failed, or why what was last asked of it failed.")
     failure: FailureDocument | None = Field(description="What failed, and when; null if nothing did.")
     waiting: str | None = Field(description="Why it waits for hosts.")
+    warnings: list[str] = Field(default=[], description="What its author should know about where it runs.")
     created: float
     version: int
     allowed: list[str] = Field(description="Actions that the state allows.")
@@ -183,7 +184,7 @@ SPECIFICATION: dict[str, Any] = {
         "outputs": {"type": "array", "items": {"anyOf": [{"type": "string"}, _STREAM]}},
         "stop": {"$ref": "#/components/schemas/StopDocument"},
         "overload": {"enum": ["block", "drop_oldest", "sample"]},
-        "placement": {"enum": ["grid", "ray", "spark", "threads"]},
+        "placement": {"enum": ["grid", "processes", "ray", "spark", "threads"]},
         "schedule": {"type": "object"},
         "flush_s": {"type": "number", "minimum": 0, "maximum": 60},
         "labels": {"type": "object", "additionalProperties": {"type": "string"}},

@@ -83,7 +83,7 @@ class Segments:
         path = self._path(segment_id)
         source = parse_stream(row["source"], "tap", "source", source=True)
         sink = RegisteredStream("recorded", "recorder", None, {"path": str(path)})
-        query = self._grid().cq(central("identity"), [source], [sink], f"record-{segment_id}", placement="threads")
+        query = self._grid().cq(central("identity"), [source], [sink], f"record-{segment_id}", placement="processes")
         try:
             query.run(count=row["windows"]).wait(RECORD_S)
             told = query.refresh()

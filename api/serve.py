@@ -14,6 +14,7 @@ from api import logs
 from api.home import PRIVATE_UMASK
 from api.settings import ServiceSettings
 from gsdm_grid.errors import QueryError, ResourceError
+from gsdm_grid.planning import placement_warnings
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -27,6 +28,8 @@ def serve(settings: ServiceSettings, log_level: str = "INFO") -> None:
 
     os.umask(PRIVATE_UMASK)
     _check_tls(settings)
+    for warning in placement_warnings(settings.placement):
+        print(f"warning: a query that does not say otherwise: {warning}", file=sys.stderr)
     logs.configure(log_level)
     listener = _listen(settings)
     settings = replace(settings, port=listener.getsockname()[1])

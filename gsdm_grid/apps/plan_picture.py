@@ -9,7 +9,13 @@ from gsdm_grid.apps.flow_picture import draw_flow, flow_figure
 from gsdm_grid.functions import resolve
 from gsdm_grid.planning import Plan, PlanOperator
 
-HOST_NAMES = {"ray": "Ray actor", "spark": "Spark task", "thread": "thread", "local": "this process"}
+HOST_NAMES = {
+    "ray": "Ray actor",
+    "spark": "Spark task",
+    "thread": "thread",
+    "process": "process",
+    "local": "this process",
+}
 Node = tuple[str, str, int, str | None, str]
 _BUILTIN_ROLES = {"S-Merge": "merge", "OS-Join": "join", "identity": "route"}
 

@@ -18,6 +18,7 @@ from gsdm_grid.channels.memory import WindowFeed
 from gsdm_grid.channels.pacing import Pacer
 from gsdm_grid.channels.player import positive
 from gsdm_grid.errors import FunctionError, GsdmError, QueryError
+from gsdm_grid.functions import raised_by_user_code
 from gsdm_grid.model import PhysicalWindow, StreamType
 
 T = TypeVar("T")
@@ -76,7 +77,9 @@ class GeneratorSource(StreamInterface):
             return step(self._feed)
         except (EndOfStream, GsdmError):
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not raised_by_user_code(error):
+                raise
             raise FunctionError("generator", _name(self._function), repr(error), traceback.format_exc()) from error
 
     def _call(self) -> Iterable[Any]:

@@ -157,7 +157,7 @@ def check_memory(available: int | None = None) -> Finding:
     free = psutil.virtual_memory().available if available is None else available
     told = f"{free / GIB:.1f} GiB available, {os.cpu_count()} processors"
     if free < LEAST_BYTES["memory"]:
-        advice = "end something else: Ray and Spark need about 2 GiB; `--placement threads` does with less"
+        advice = "end something else: Ray and Spark need about 2 GiB; `--placement processes` does with less"
         return Finding("memory", "warning", told, advice)
     return Finding("memory", "ok", told)
 

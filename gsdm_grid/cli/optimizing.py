@@ -55,7 +55,7 @@ def optimize(
     count: Annotated[int, typer.Option(min=1, help="Windows of the longest trials.")] = 1000,
     most: Annotated[int | None, typer.Option(min=1, help="Largest degree of parallelism.")] = None,
     segment: Annotated[list[str] | None, typer.Option(help="Recorded segment to read, one for each input.")] = None,
-    pool: Annotated[str | None, typer.Option(help="Where trials run: grid, ray, spark or threads.")] = None,
+    pool: Annotated[str | None, typer.Option(help="Where trials run: grid, processes, ray, spark or threads.")] = None,
     method: Annotated[Method, typer.Option(help="Search, or try everything.")] = Method.heuristic,
     minimize: Annotated[str | None, typer.Option(help="cost_s, cpu_s_per_window, p99_ms or hosts.")] = None,
     maximize: Annotated[str | None, typer.Option(help="throughput or measured_throughput.")] = None,

@@ -46,6 +46,7 @@ class ServedPlacement(StrEnum):
     """Where queries run unless their specification says otherwise."""
 
     grid = "grid"
+    processes = "processes"
     threads = "threads"
     ray = "ray"
     spark = "spark"
@@ -58,7 +59,8 @@ def serve(
     home: Home = None,
     database: Database = None,
     placement: Annotated[
-        ServedPlacement, typer.Option(help="Where queries run unless they say otherwise.")
+        ServedPlacement,
+        typer.Option(help="Where queries run unless they say otherwise; processes: without Ray and Spark."),
     ] = ServedPlacement.grid,
     result_bytes: Annotated[
         int, typer.Option(min=1 << 20, help="How much of each result stream is kept for readers, in bytes.")

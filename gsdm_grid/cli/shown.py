@@ -97,7 +97,9 @@ def title(query: Query, now: datetime) -> Any:
 
     wanted = f", wanted: {query.desired}" if query.desired != query.state else ""
     wanted += f"; it waits for hosts: {query.waiting}" if query.waiting else ""
-    return Text.assemble((query.name, "bold"), " is ", state(query.state), f", reached {ago(query.since, now)}{wanted}")
+    warnings = "".join(f"\nwarning: {warning}" for warning in query.warnings)
+    reached = f", reached {ago(query.since, now)}{wanted}{warnings}"
+    return Text.assemble((query.name, "bold"), " is ", state(query.state), reached)
 
 
 def sharing(read: Mapping[str, Any]) -> str:

@@ -21,7 +21,9 @@ app.add_typer(profile, name="profile", rich_help_panel=HERE)
 
 @profile.command("split")
 def profile_split(
-    placement: Annotated[str, typer.Option(help="Where the sites run: threads, ray, spark or grid.")] = "threads",
+    placement: Annotated[
+        str, typer.Option(help="Where sites run: threads, processes, ray, spark or grid.")
+    ] = "threads",
     quick: Annotated[bool, typer.Option("--quick", help="Shorter runs: for a look, not for a choice.")] = False,
     as_json: AsJson = False,
 ) -> None:

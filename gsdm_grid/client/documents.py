@@ -30,6 +30,7 @@ class Query:
     failure: Document | None = None
     """What failed: ``action``, ``operation`` and ``at``; None if nothing did."""
     waiting: str | None = None
+    warnings: tuple[str, ...] = ()
     """Why it waits for hosts; None when it does not."""
     etag: str | None = None
     """For `Client.replace`: refuse if somebody else changed it meanwhile."""
@@ -50,6 +51,7 @@ class Query:
             error=_problem(document.get("error")),
             failure=document.get("failure"),
             waiting=document.get("waiting"),
+            warnings=tuple(document.get("warnings", ())),
             etag=etag,
             document=document,
         )

@@ -18,7 +18,7 @@ from gsdm_grid.coordination.streams import RegisteredStream, register_result_str
 from gsdm_grid.errors import NodeLost, QueryError, ResourceError, UnknownName
 from gsdm_grid.flow import DataFlow, central
 from gsdm_grid.functions import StreamFunction
-from gsdm_grid.hosts import HostPool, RayPool, SparkPool, ThreadPool
+from gsdm_grid.hosts import HostPool, ProcessPool, RayPool, SparkPool, ThreadPool
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.planning import PART, Demands, HostKind, placement_policy
 
@@ -31,7 +31,8 @@ def _nothing(_query: ContinuousQuery) -> None:
 
 
 class Grid:
-    """Runs queries. ``placement``: ``threads`` (all in this process), ``grid`` (Ray and Spark), ``ray`` or ``spark``.
+    """Runs queries. ``placement``: ``threads`` (all in this process), ``processes`` (of this machine), ``grid`` (Ray
+    and Spark), ``ray`` or ``spark``.
 
     Ray and Spark are started when a query first needs them, and stopped with the grid if it started them.
     Use it as a context manager, or call `close`. ``on_change`` is called whenever a query's state changes, by whichever
@@ -61,6 +62,7 @@ class Grid:
         self._pools: dict[HostKind, HostPool] = {
             "thread": threads,
             "local": threads,
+            "process": ProcessPool(),
             "ray": RayPool(
                 self.settings.ray_address,
                 self.settings.ray_dashboard,

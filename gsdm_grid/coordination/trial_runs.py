@@ -150,7 +150,7 @@ def pool_limits(grid: Grid, placement: str | None) -> dict[str, int]:
 
 
 def _kinds(policy: PlacementPolicy) -> list[str]:
-    return sorted(set(policy.hosts.values()) - {"thread", "local"})
+    return sorted(set(policy.hosts.values()) - {"thread", "process", "local"})
 
 
 def _capacity(found: Mapping[str, Any]) -> int | None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gsdm_grid.errors import FlowError, FunctionError
-from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, function_value
+from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, function_value, raised_by_user_code
 from gsdm_grid.functions.registry import is_library
 from gsdm_grid.model import NO_MARK, LogicalWindow, PhysicalWindow, StreamType, cut
 from gsdm_grid.operators import Blocks, Held, StreamOperator
@@ -46,9 +46,9 @@ def guarded(vertex: str, name: str, call: Callable[[], Any]) -> Any:
     """Run a piece of user code under its name."""
     try:
         return call()
-    except NeedMore:
-        raise
-    except Exception as error:
+    except BaseException as error:
+        if not raised_by_user_code(error):
+            raise
         cause = f"{type(error).__name__}: {error}"
         raise FunctionError(vertex, name, cause, traceback.format_exc()) from error
 

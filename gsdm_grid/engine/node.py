@@ -309,14 +309,14 @@ class WorkingNode:
     def drop(self) -> None:
         """Let go of everything. Errors in clean-up are reported after all of it was tried."""
         self.active, self.dropped = False, True
-        errors: list[Exception] = []
+        errors: list[BaseException] = []
         closers: list[Callable[[], None]] = [operator.logic.dispose for operator in self._operators.values()]
         closers += [stream.close for stream in self._inputs.values()]
         closers += [output.close for output in self._outputs.values()]
         for close in closers:
             try:
                 close()
-            except Exception as error:
+            except BaseException as error:
                 errors.append(error)
         self._operators.clear()
         self._readers.clear()

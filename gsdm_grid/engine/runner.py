@@ -25,6 +25,7 @@ from gsdm_grid.engine.memory import keep_freed_memory
 from gsdm_grid.engine.node import WorkingNode
 from gsdm_grid.engine.staging import stage
 from gsdm_grid.errors import GsdmError, InternalError
+from gsdm_grid.functions import raised_by_user_code
 
 REPORT_S = 0.5
 
@@ -176,7 +177,9 @@ class Runner:
             worked = True
             try:
                 value = self._node.handle(command)
-            except Exception as error:
+            except BaseException as error:
+                if not raised_by_user_code(error):
+                    raise
                 self._tell("reply", id=command["id"], error=pack_error(error))
             else:
                 self._tell("reply", id=command["id"], value=value)
@@ -185,7 +188,9 @@ class Runner:
         """Run the node's work; what it raises fails the query, not the runner."""
         try:
             return work()
-        except Exception as error:
+        except BaseException as error:
+            if not raised_by_user_code(error):
+                raise
             self._failed = True
             self._node.active = False
             self._tell("failed", error=pack_error(error), trace=getattr(error, "trace", ""))

@@ -7,14 +7,17 @@ Where an input comes from (an interface, a channel, another operator) shows only
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from gsdm_grid.channels import EndOfStream, InterfaceContext, StreamInterface
 from gsdm_grid.channels.channel import End, Inlet, Item, Outlet
 from gsdm_grid.engine.statistics import StreamStatistics
 from gsdm_grid.errors import GsdmError, QueryError
+from gsdm_grid.functions import raised_by_user_code
 from gsdm_grid.model import PhysicalWindow, shifted
 
+T = TypeVar("T")
 MEMORY_BLOCKS = 8
 FIRST_LIMIT = 16
 
@@ -101,11 +104,11 @@ class SourceStream(InputStream):
     def open(self, context: InterfaceContext) -> None:
         """See `InputStream`."""
         if not self._open:
-            self.interface.open(context)
+            self._call(lambda: self.interface.open(context))
             self._shift = None
         self._open = True
         if self._seek and self.interface.replayable:
-            self.interface.seek(self.position)
+            self._call(lambda: self.interface.seek(self.position))
         self._seek = False
         self.ended = False
 
@@ -131,14 +134,10 @@ class SourceStream(InputStream):
                 self.stop()
             return False
         try:
-            block = self.interface.next(limit)
+            block = self._call(lambda: self.interface.next(limit))
         except EndOfStream:
             self.stop(final=True)
             return True
-        except GsdmError:
-            raise
-        except Exception as error:
-            raise QueryError(f"input stream {self.name!r}: {type(error).__name__}: {error}") from error
         if block is None or not len(block):
             return False
         block = self._numbered(block)
@@ -162,7 +161,10 @@ class SourceStream(InputStream):
     def close(self) -> None:
         """See `InputStream`."""
         self._open = False
-        self.interface.close()
+        self._call(self.interface.close)
+
+    def _call(self, call: Callable[[], T]) -> T:
+        return interface_call(f"input stream {self.name!r}", call)
 
 
 class ChannelStream(InputStream):
@@ -298,7 +300,7 @@ class SinkOutput(_Output):
 
     def open(self, context: InterfaceContext) -> None:
         """See `OutputStream`."""
-        self.interface.open(context)
+        self._call(lambda: self.interface.open(context))
 
     def ready(self) -> bool:
         """See `OutputStream`."""
@@ -308,19 +310,26 @@ class SinkOutput(_Output):
         """See `OutputStream`."""
         if isinstance(item, End):
             if not item.held:
-                self._guard(self.interface.finish if item.final else self.interface.pause)
+                self._call(self.interface.finish if item.final else self.interface.pause)
         elif len(item):
             self.count(item)
-            self._guard(lambda: self.interface.insert(item))
+            self._call(lambda: self.interface.insert(item))
 
     def close(self) -> None:
         """See `OutputStream`."""
-        self.interface.close()
+        self._call(self.interface.close)
 
-    def _guard(self, call: Any) -> None:
-        try:
-            call()
-        except GsdmError:
+    def _call(self, call: Callable[[], T]) -> T:
+        return interface_call(f"result stream {self.name!r}", call)
+
+
+def interface_call(stream: str, call: Callable[[], T]) -> T:
+    """Call a method of a stream interface; what its code raises becomes a `QueryError` that names the stream."""
+    try:
+        return call()
+    except (EndOfStream, GsdmError):
+        raise
+    except BaseException as error:
+        if not raised_by_user_code(error):
             raise
-        except Exception as error:
-            raise QueryError(f"result stream {self.name!r}: {type(error).__name__}: {error}") from error
+        raise QueryError(f"{stream}: {type(error).__name__}: {error}") from error

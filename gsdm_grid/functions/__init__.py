@@ -24,6 +24,7 @@ from gsdm_grid.functions.strategies import (
     window_distribute,
     window_split,
 )
+from gsdm_grid.functions.user_code import raised_by_user_code
 from gsdm_grid.functions.windows import NeedMore, StreamView, current_window, sliding_window, time_window
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "functions",
     "packages",
     "per_tuple",
+    "raised_by_user_code",
     "reference",
     "resolve",
     "route_value",

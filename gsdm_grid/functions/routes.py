@@ -13,6 +13,7 @@ from gsdm_grid.errors import FlowError, FunctionError, QueryError
 from gsdm_grid.functions.expressions import Expression, TupleFault
 from gsdm_grid.functions.registry import FUNCTION, functions, resolve
 from gsdm_grid.functions.sqf import StreamFunction, sqf
+from gsdm_grid.functions.user_code import raised_by_user_code
 from gsdm_grid.model import PhysicalWindow, StreamType
 
 Route = str | Callable[..., Any] | StreamFunction | Mapping[str, Any] | None
@@ -120,7 +121,9 @@ class _OverColumns(Evaluator):
     def values(self, block: PhysicalWindow, skip: NDArray[np.bool_] | None) -> Values:  # noqa: ARG002
         try:
             made = self._function.code(block, **self._params)
-        except Exception as error:
+        except BaseException as error:
+            if not raised_by_user_code(error):
+                raise
             raise self._failure(block, error) from error
         present = None
         if isinstance(made, np.ma.MaskedArray):
@@ -132,7 +135,7 @@ class _OverColumns(Evaluator):
             raise FunctionError(self._vertex, self.name, cause)
         return array, present
 
-    def _failure(self, block: PhysicalWindow, error: Exception) -> FunctionError:
+    def _failure(self, block: PhysicalWindow, error: BaseException) -> FunctionError:
         """The error, with the first tuple that alone makes the function raise, if there is one: halves are tried."""
         start, stop, cause = 0, len(block), error
         while stop - start > 1:
@@ -151,10 +154,12 @@ class _OverColumns(Evaluator):
             where = f"tuples {block.ordinals[start]}…{block.ordinals[stop - 1]}"
         return FunctionError(self._vertex, self.name, f"{where}: {type(cause).__name__}: {cause}")
 
-    def _raised(self, block: PhysicalWindow) -> Exception | None:
+    def _raised(self, block: PhysicalWindow) -> BaseException | None:
         try:
             self._function.code(block, **self._params)
-        except Exception as error:
+        except BaseException as error:
+            if not raised_by_user_code(error):
+                raise
             return error
         return None
 
@@ -172,7 +177,9 @@ class _PerTuple(Evaluator):
                 continue
             try:
                 made[row] = self._function.code(block[row], **self._params)
-            except Exception as error:
+            except BaseException as error:
+                if not raised_by_user_code(error):
+                    raise
                 cause = f"{tuple_text(block, row)}: {type(error).__name__}: {error}"
                 raise FunctionError(self._vertex, self.name, cause) from error
         return made, None

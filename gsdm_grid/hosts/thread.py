@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from gsdm_grid.engine import Bootstrap, run_node
 from gsdm_grid.errors import QueryError
 from gsdm_grid.hosts.base import HostRequest, Live
+
+_log = logging.getLogger(__name__)
 
 
 def usable_cores() -> set[int]:
@@ -35,7 +39,7 @@ class ThreadGroup:
             if self._cores:
                 os.sched_setaffinity(0, self._cores)  # of this thread, and of those it starts
             run_node(bootstrap, live)
-        except Exception as error:
+        except BaseException as error:  # it can be noticed only here: nobody joins the thread
             self._failures[bootstrap.node] = f"{type(error).__name__}: {error}"
 
     def lost(self) -> dict[str, str]:
@@ -48,14 +52,18 @@ class ThreadGroup:
 
     def release(self, nodes: Sequence[str], timeout_s: float) -> None:
         """See `HostGroup`."""
-        for thread in self._threads:
-            if thread.name in nodes:
-                thread.join(timeout_s)
+        self._join([thread for thread in self._threads if thread.name in nodes], timeout_s)
 
     def stop(self, timeout_s: float) -> None:
         """See `HostGroup`: threads cannot be ended by force; they end by being dropped, or as orphans."""
-        for thread in self._threads:
-            thread.join(timeout_s)
+        self._join(self._threads, timeout_s)
+
+    def _join(self, threads: Sequence[threading.Thread], timeout_s: float) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        for thread in threads:
+            thread.join(max(deadline_s - time.monotonic(), 0.0))
+        if left := [thread.name for thread in threads if thread.is_alive()]:
+            _log.warning("%s did not end within %g s, and a thread cannot be ended", ", ".join(left), timeout_s)
 
 
 class ThreadPool:

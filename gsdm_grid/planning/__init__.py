@@ -6,7 +6,16 @@ site. Pure: nothing here starts anything.
 
 from gsdm_grid.planning.compiler import compile_flow
 from gsdm_grid.planning.needs import Bundle, Demands, Needs, bundles, check_sites, parse_demands
-from gsdm_grid.planning.placement import GRID, POLICIES, RAY, SPARK, THREADS, PlacementPolicy, placement_policy
+from gsdm_grid.planning.placement import (
+    GRID,
+    POLICIES,
+    RAY,
+    SPARK,
+    THREADS,
+    PlacementPolicy,
+    placement_policy,
+    placement_warnings,
+)
 from gsdm_grid.planning.plan import HostKind, Order, Plan, PlanOperator, PlanSite, PlanStream, StreamSpec
 from gsdm_grid.planning.recovery import Resumption, keeps_ordinals, recovery_obstacle, resumption
 from gsdm_grid.planning.rescaling import moved, rescaling_obstacle
@@ -44,6 +53,7 @@ __all__ = [
     "parse_demands",
     "pinned_names",
     "placement_policy",
+    "placement_warnings",
     "recovery_obstacle",
     "replayable_inputs",
     "rescaling_obstacle",

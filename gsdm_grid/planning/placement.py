@@ -35,6 +35,9 @@ class PlacementPolicy:
 
 
 THREADS = PlacementPolicy("threads", dict.fromkeys(("source", "partition", "compute", "combine", "sink"), "thread"))
+PROCESSES = PlacementPolicy(
+    "processes", dict.fromkeys(("source", "partition", "compute", "combine", "sink"), "process")
+)
 GRID = PlacementPolicy(
     "grid", {"source": "ray", "partition": "ray", "compute": "spark", "combine": "ray", "sink": "ray"}
 )
@@ -42,7 +45,7 @@ RAY = PlacementPolicy("ray", dict.fromkeys(("source", "partition", "compute", "c
 SPARK = PlacementPolicy(
     "spark", {"source": "local", "partition": "spark", "compute": "spark", "combine": "spark", "sink": "local"}
 )
-POLICIES = {policy.name: policy for policy in (THREADS, GRID, RAY, SPARK)}
+POLICIES = {policy.name: policy for policy in (THREADS, PROCESSES, GRID, RAY, SPARK)}
 
 
 def placement_policy(name: str) -> PlacementPolicy:
@@ -50,6 +53,17 @@ def placement_policy(name: str) -> PlacementPolicy:
     if name not in POLICIES:
         raise UnknownName("placement", name, POLICIES)
     return POLICIES[name]
+
+
+THREADS_WARNING = (
+    "it is placed on threads of the coordinator: a function that ends the process takes the coordinator with it, and "
+    "one that never returns cannot be ended; 'processes' does without Ray and Spark too"
+)
+
+
+def placement_warnings(name: str) -> list[str]:
+    """What a person should know who has chosen this placement for a query of a service."""
+    return [THREADS_WARNING] if name == THREADS.name else []
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from gsdm_grid.flow import Role
 from gsdm_grid.model import StreamType
 
-HostKind = Literal["thread", "ray", "spark", "local"]
+HostKind = Literal["thread", "process", "ray", "spark", "local"]
 StreamKind = Literal["source", "memory", "channel", "sink"]
 Order = Literal["ordinal", "time", "arrival"]
 TAP_SOURCE, TAP_SINK = "tap", "taps"

@@ -43,8 +43,9 @@ def _references(given: Any) -> Iterator[Mapping[str, str]]:
 def check_packages(plan: Plan) -> None:
     """Complain where functions cannot have their packages.
 
-    A process has one version of a package. Ray's hosts are processes of their own; Spark's tasks of one query may come
-    into the same process one after the other; the coordinator's own threads share it with everybody.
+    A process has one version of a package. Ray's hosts are processes of their own, and so are those of `processes`;
+    Spark's tasks of one query may come into the same process one after the other; the coordinator's own threads share
+    it with everybody.
     """
     for site in plan.sites:
         needed = packages_of(site)
@@ -53,11 +54,11 @@ def check_packages(plan: Plan) -> None:
             raise FlowError(
                 site.id,
                 f"its functions need packages of their own ({named}), which threads of the coordinator cannot have: "
-                "place the query on 'grid', 'ray' or 'spark'",
+                "place the query on 'processes', 'grid', 'ray' or 'spark'",
             )
     on_spark = {digest: None for site in plan.sites if site.host == "spark" for digest in packages_of(site)}
     together = {"the query's Spark tasks": on_spark} | {
-        f"site {site.id!r}": dict.fromkeys(packages_of(site)) for site in plan.sites if site.host == "ray"
+        f"site {site.id!r}": dict.fromkeys(packages_of(site)) for site in plan.sites if site.host in ("ray", "process")
     }
     for place, digests in together.items():
         try:

@@ -22,7 +22,7 @@ from gsdm_grid import (
 )
 from gsdm_grid.errors import FunctionError, InvalidTransition
 
-PLACEMENTS = ["threads", "ray", "spark", "grid"]
+PLACEMENTS = ["threads", "processes", "ray", "spark", "grid"]
 FLOWS = {
     "central": lambda: central("fft3"),
     "window distribute": lambda: PCC(2, "RRpart", "fft3", {}, "S-Merge"),
@@ -45,6 +45,12 @@ def raise_at_seven(s):
     if v.value == 7:
         raise ZeroDivisionError("seven is not allowed")
     return v
+
+
+@sqf(Level, returns=Level, register=False)
+def leave(s):
+    current_window(s)
+    raise SystemExit(3)
 
 
 @sqf(Level, returns=Level, register=False)
@@ -127,6 +133,7 @@ def test_an_endless_query_stops_when_told(grid):
     ("function", "cause"),
     [
         (raise_at_seven, "ZeroDivisionError: seven is not allowed"),
+        (leave, "SystemExit: 3"),
         (return_nonsense, "promised windows of 'ContractLevel', returned int"),
         (ask_for_unknown, "unknown attribute 'colour' of stream type 'ContractLevel'"),
     ],
