@@ -31,6 +31,7 @@ def node(control, key):
     key.secure_client(socket)
     socket.linger = 0
     socket.rcvtimeo = 30_000
+    control.expect(["q/s"])
     socket.connect(control.endpoint)
     place = {"endpoint": "tcp://127.0.0.1:1", "pid": 1, "machine": "m", "host": "h"}
     socket.send(msgpack.packb({"event": "register", "node": "q/s", **place}))
