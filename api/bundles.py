@@ -30,6 +30,7 @@ from api.errors import Problem
 from api.packages import Installed, Packages
 from api.store import Store, bundles
 from api.stream_types import forget_type, registered_user, types_apart
+from gsdm_grid.coordination.references import Kind
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.functions import FunctionRegistry, StreamFunction, functions, reference
 from gsdm_grid.functions import packages as known_packages
@@ -40,8 +41,8 @@ NAME = r"^[A-Za-z][A-Za-z0-9_]{0,47}$"
 _NAME = re.compile(NAME.strip("^$"), re.ASCII)
 _FUNCTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 
-Uses = Callable[[str], str | None]
-"""Name of a query that uses a function, by the function's name."""
+Uses = Callable[[Kind, str], str | None]
+"""Name of a query that uses a function, by the kind and name of what it uses."""
 TryImport = Callable[[str, Path, str | None], None]
 """Import a version's package (its module's name, its folder, the digest of its packages) where it can do no harm."""
 
@@ -162,7 +163,7 @@ class Bundles:
                 raise Problem("not-found", f"there is no bundle {name!r}")
             names = {full for row in rows for function in row["functions"] for full in _full_names(row, function)}
             for full in sorted(names):
-                if (query := self._uses(full)) is not None:
+                if (query := self._uses("function", full)) is not None:
                     raise Problem("in-use", f"query {query!r} uses {full!r}: remove it first", query=query)
             for stream_type in self._types.get(name, ()):
                 if (user := registered_user(self._store, stream_type, self._uses)) is not None:

@@ -16,26 +16,27 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, cast
 
 import sqlalchemy as sa
 
-from api import actions
+from api import actions, crashes
 from api.auth import Role
 from api.autoscaling import Autoscaler, Watched
 from api.chosen_plans import ChosenPlans
 from api.errors import Problem, document, problem_of
+from api.failures import failure
 from api.installed import check_specification, check_stream
 from api.metrics import Sample, chosen, samples_of, totals_of
-from api.operations import Operations
+from api.operations import MEASURING, Operations
 from api.optimizations import Optimizations
 from api.segments import Segments
 from api.settings import ServiceSettings
 from api.store import Store, events, queries, streams
 from api.trials import Trials
 from gsdm_grid.channels.result_log import ResultLog
-from gsdm_grid.coordination import ContinuousQuery, Grid
+from gsdm_grid.coordination import ContinuousQuery, Grid, references
 from gsdm_grid.coordination.specification import (
     KEPT,
     QuerySpecification,
@@ -56,6 +57,7 @@ from resource_manager.pools import named_pools, own_pools
 
 _log = logging.getLogger("gsdm.coordinator")
 COMEBACK_S = 600.0
+LOOK_S = 1.0
 
 
 class Coordinator:
@@ -78,7 +80,10 @@ class Coordinator:
         self._logs: dict[tuple[str, str], ResultLog] = {}
         self._ran: dict[str, bool] = {}
         self._comebacks: dict[str, list[float]] = {}
-        self._activating: dict[str, str] = {}  # the operation that last activated each query
+        self._activating: dict[str, Mapping[str, Any]] = {}  # the operation that last activated each query
+        self._settles_s: dict[str, float] = {}  # when queries that were started will have run for long enough
+        self._deaths: dict[str, int] = {}  # of ours, that queries which were not settled are suspected of
+        self._suspect = threading.Lock()
         self._lock = threading.RLock()
         self._closing = False
         self._recorder = threading.Thread(target=self._record_changes, name="gsdm-states", daemon=True)
@@ -98,9 +103,18 @@ class Coordinator:
         )
         self._recorder.start()
         self.operations.forget_old()
+        rows = self._store.rows(sa.select(queries))
+        verdict = crashes.judge({row["name"]: row["starting"] for row in rows if row["starting"]})
+        self._deaths = dict(verdict.again)
+        for name in verdict.blamed:
+            self._give_up(name)
+        for name, deaths in verdict.again.items():
+            self._mark(name, crashes.mark("queued", deaths))
         promised = self.operations.unfinished()
-        busy = {operation["query"] for operation in promised}
-        for row in self._store.rows(sa.select(queries)):
+        busy = {operation["query"] for operation in promised} | verdict.blamed
+        for row in rows:
+            if row["name"] in verdict.blamed:
+                continue
             gone = row["state"] in ("installed", "active", "stopping")
             if gone:
                 self._write(row["name"], "compiled" if row["plan"] else "specified", "the coordinator was restarted")
@@ -127,6 +141,8 @@ class Coordinator:
         self._changes.put(None)
         if self._recorder.is_alive():
             self._recorder.join(10)
+        with self._store.begin() as connection:  # an end that was asked for is no crash
+            connection.execute(queries.update().values(starting=None))
         with self._lock:
             for log in self._logs.values():
                 log.close()
@@ -162,6 +178,8 @@ class Coordinator:
             "version": 1,
             "token_id": token_id,
             "created_s": now_s,
+            "failure": None,
+            "starting": None,
         }
         limit = self.settings.limits.queries_per_token
         with self._lock:
@@ -193,7 +211,7 @@ class Coordinator:
             self._forget(name)
             with self._store.begin() as connection:
                 values = {"specification": {**given, "name": name}, "plan": None, "run": None, "error": None}
-                changed = {"desired": "specified", "state": "specified", "since_s": time.time()}
+                changed = {"desired": "specified", "state": "specified", "since_s": time.time(), "failure": None}
                 connection.execute(
                     queries.update()
                     .where(queries.c.name == name)
@@ -223,7 +241,9 @@ class Coordinator:
                 given = {"stop": parse_stop(given.get("stop"), "body").to_json()}
             desired = actions.desired(step, row["desired"])
             with self._store.begin() as connection:
-                changed = {"desired": desired, "version": queries.c.version + 1}
+                changed = {"desired": desired, "version": queries.c.version + 1, "failure": None}
+                if row["state"] != "failed":
+                    changed["error"] = None
                 connection.execute(queries.update().where(queries.c.name == name).values(**changed))
                 operation = self.operations.record(connection, name, action, given)
         self.operations.enqueue(operation)
@@ -350,10 +370,10 @@ class Coordinator:
     def _adopt(self, *chosen: Any) -> list[Any]:
         return self.chosen_plans.adopt(*chosen)
 
-    def uses(self, text: str) -> str | None:
-        """Name of a query whose specification names this function, stream or type."""
+    def uses(self, kind: references.Kind, name: str) -> str | None:
+        """Name of a query whose specification names this source, sink, stream type or function."""
         for row in self._store.rows(sa.select(queries.c.name, queries.c.specification)):
-            if _names(row["specification"], text):
+            if name in references.names(row["specification"], kind):
                 return str(row["name"])
         return None
 
@@ -361,21 +381,69 @@ class Coordinator:
 
     def _carry_out(self, operation: Mapping[str, Any]) -> Mapping[str, Any] | None:
         name, action = operation["query"], operation["action"]
+        if action in MEASURING:
+            return self._measure(name, action)
+        try:
+            result = self._step(name, action, operation)
+        except Exception as error:
+            if not self._closing:
+                self._keep_failure(operation, error)
+            raise
+        self._clear_failure(operation)
+        return result
+
+    def _measure(self, name: str, action: str) -> Mapping[str, Any] | None:
+        if action == "optimize":
+            return self.optimizations.carry_out(name)
+        (self.trials if action == "trial" else self.segments).carry_out(name)
+        return None
+
+    def _keep_failure(self, operation: Mapping[str, Any], error: Exception) -> None:
+        """What was asked failed: the query says so, and if nothing else was asked, nobody is trying any more."""
+        self._settle()
+        name = operation["query"]
+        with self._lock:
+            row = self._store.row(sa.select(queries.c.state).where(queries.c.name == name))
+            if row is None:
+                return
+            values: dict[str, Any] = {
+                "error": document(problem_of(error), f"/v1/queries/{name}"),
+                "failure": failure(operation["action"], operation["id"], time.time()),
+            }
+            if not self._others(name, operation):
+                values["desired"] = row["state"]
+            self._update(name, **values)
+
+    def _clear_failure(self, operation: Mapping[str, Any]) -> None:
+        name = operation["query"]
+        with self._lock:
+            row = self._store.row(sa.select(queries.c.state, queries.c.failure).where(queries.c.name == name))
+            if row is None or not row["failure"] or row["state"] == "failed":
+                return
+            if row["failure"]["operation"] != operation["id"]:
+                self._update(name, error=None, failure=None)
+
+    def _others(self, name: str, operation: Mapping[str, Any] | None) -> bool:
+        """Whether something else than this operation was asked of a query, and is not done."""
+        done = operation["id"] if operation is not None else None
+        return any(one["id"] != done for one in self.operations.unfinished(name))
+
+    def _step(self, name: str, action: str, operation: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if action == "delete":
             self._delete(name)
             return None
-        if action == "trial":
-            self.trials.carry_out(name)
-            return None
-        if action == "record":
-            self.segments.carry_out(name)
-            return None
-        if action == "optimize":
-            return self.optimizations.carry_out(name)
-        row = self._row(name)
-        query = self._live(row)
+        row, query = self._live(name)
+        if action in ("compile", "deactivate") and not operation.get("resumed"):
+            return self._carried(query, row, action, operation)
+        with self._watched(query, one_by_one=bool(operation.get("resumed"))):
+            return self._carried(query, row, action, operation)
+
+    def _carried(
+        self, query: ContinuousQuery, row: Mapping[str, Any], action: str, operation: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        name = query.id
         if action in ("activate", "run") or operation.get("resumed"):
-            self._activating[name] = operation["id"]
+            self._activating[name] = operation
         if operation.get("resumed"):
             self._bring_back(query, row)
         if action in ("scale", "replan"):  # also after a restart: it may have come in between
@@ -401,6 +469,57 @@ class Coordinator:
             query.wait()
         self._settle()
         return None
+
+    @contextlib.contextmanager
+    def _watched(self, query: ContinuousQuery, one_by_one: bool) -> Iterator[None]:
+        """While a query is started, and for a while after, a death of ours may be its doing (see `api.crashes`)."""
+        name = query.id
+        deaths = self._deaths.get(name, 0)
+        with self._suspect if one_by_one and deaths else contextlib.nullcontext():
+            watched = crashes.in_threads(query.plan or self._compiled(self._specification(self._row(name))))
+            if watched:
+                self._mark(name, crashes.mark("starting", deaths))
+            try:
+                yield
+            except BaseException:
+                self._settled(name)
+                raise
+            self._settle()
+            if not watched or query.state not in ("active", "stopping"):
+                self._settled(name)
+                return
+            self._mark(name, crashes.mark("running", deaths))
+            self._settles_s[name] = time.monotonic() + crashes.SETTLED_S
+            while one_by_one and len(self._deaths) > 1 and name in self._settles_s and not self._closing:
+                time.sleep(0.1)
+
+    def _settled(self, name: str) -> None:
+        """A query did not end us: it failed by itself, was stopped, or has run for a while."""
+        self._settles_s.pop(name, None)
+        self._deaths.pop(name, None)
+        if not self._closing:
+            self._mark(name, None)
+
+    def _mark(self, name: str, starting: Mapping[str, Any] | None) -> None:
+        """Kept for the next start; it changes nothing that people see."""
+        with self._store.begin() as connection:
+            connection.execute(queries.update().where(queries.c.name == name).values(starting=starting))
+
+    def _give_up(self, name: str) -> None:
+        """We died while this query was being started: it is not started by itself again."""
+        error = document(Problem("crashed-while-starting", crashes.reason(name)), f"/v1/queries/{name}")
+        promised = [one for one in self.operations.unfinished(name) if one["action"] != "delete"]
+        for operation in promised:
+            self.operations.finish(operation["id"], error)
+        last: Mapping[str, Any] = promised[-1] if promised else {"action": "recover", "id": None}
+        now_s = time.time()
+        self._update(
+            name,
+            _event(name, "failed", error["detail"]),
+            **{"state": "failed", "desired": "failed", "since_s": now_s, "error": error, "starting": None},
+            failure=failure(last["action"], last["id"], now_s),
+        )
+        _log.error("query is not started again", extra={"query": name, "reason": error["detail"]})
 
     def _rewire(
         self, query: ContinuousQuery, row: Mapping[str, Any], action: str, params: Mapping[str, Any]
@@ -432,9 +551,12 @@ class Coordinator:
         detail = "; ".join(part for part in told if part)
         state = was if plan is not None else "specified"
         planned = plan.to_json() if plan is not None else None
-        self._update(query.id, _event(query.id, state, detail), specification=given, plan=planned, state=state)
+        changed = {"specification": given, "plan": planned, "state": state}
+        if row["desired"] == "failed":
+            changed["desired"] = state
+        self._update(query.id, _event(query.id, state, detail), **changed)
         if was == "installed":
-            self._install(self._live(self._row(query.id)))
+            self._install(self._live(query.id)[1])
             self._settle()
         return {**outcome, "stall_s": stall_s}
 
@@ -524,12 +646,13 @@ class Coordinator:
             self._logs.pop(key).remove()
         shutil.rmtree(self.settings.home / "results" / name, ignore_errors=True)
 
-    def _live(self, row: Mapping[str, Any]) -> ContinuousQuery:
-        """The query on the grid; made of what is stored, if it is not there yet."""
-        with self._lock:
-            query = self.grid.queries.get(row["name"])
+    def _live(self, name: str) -> tuple[dict[str, Any], ContinuousQuery]:
+        """What is stored of a query, and the query on the grid; made of that, if it is not there yet."""
+        with self._lock:  # else it may be removed in between, and would be made again
+            row = self._row(name)
+            query = self.grid.queries.get(name)
             if query is not None:
-                return query
+                return row, query
             wanted = self._specification(row)
             made = self.grid.cq(
                 wanted.flow,
@@ -548,11 +671,12 @@ class Coordinator:
             )
             if row["plan"]:
                 made.adopt(Plan.from_json(row["plan"]))
-            return made
+            return row, made
 
     def _log(self, name: str, stream: str, stream_type: Any) -> ResultLog:
         with self._lock:
             if (name, stream) not in self._logs:
+                self._row(name)  # it may have been removed while it was being installed
                 path = self.settings.home / "results" / name / stream
                 self._logs[name, stream] = ResultLog(path, stream_type, keep_bytes=self.settings.result_bytes)
             return self._logs[name, stream]
@@ -565,7 +689,15 @@ class Coordinator:
             self._changes.put((query, query.state, query.since_s, query.error))
 
     def _record_changes(self) -> None:
-        while (change := self._changes.get()) is not None:
+        while True:
+            for name in [name for name, at_s in list(self._settles_s.items()) if time.monotonic() > at_s]:
+                self._settled(name)
+            try:
+                change = self._changes.get(timeout=LOOK_S)
+            except Empty:
+                continue
+            if change is None:
+                return
             if isinstance(change[0], threading.Event):
                 change[0].set()
                 continue
@@ -589,10 +721,18 @@ class Coordinator:
         if isinstance(error, NodeLost) and row["desired"] in ("installed", "active") and self._may_come_back(name):
             self._come_back(name, values, error)
             return
+        activating = self._activating.get(name)
+        values["failure"] = None
+        if error is not None:
+            asked: Mapping[str, Any] = activating or {"action": "run", "id": None}
+            values["failure"] = failure(asked["action"], asked["id"], since_s)
+            if not self._others(name, activating):
+                values["desired"] = "failed"
+        if name in self._settles_s and not self._ran[name]:
+            self._settled(name)
         if ran and not self._ran[name]:
             values["run"] = {**(row["run"] or {}), "positions": query.positions(), "running": False}
-            others = [one for one in self.operations.unfinished(name) if one["id"] != self._activating.get(name)]
-            if state == "installed" and row["desired"] == "active" and not others:
+            if state == "installed" and row["desired"] == "active" and not self._others(name, activating):
                 values["desired"] = "installed"
         changed = _event(name, state, str(error) if error else None) if state != row["state"] else None
         self._update(name, changed, **values)
@@ -706,6 +846,7 @@ class Coordinator:
             "state": row["state"],
             "since": row["since_s"],
             "error": row["error"],
+            "failure": row["failure"],
             "waiting": query.waiting if query is not None else None,
             "created": row["created_s"],
             "version": row["version"],
@@ -740,14 +881,6 @@ def _without_code(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: "…" if key == "code" else _without_code(item) for key, item in value.items()}
     return [_without_code(item) for item in value] if isinstance(value, list) else value
-
-
-def _names(value: Any, text: str) -> bool:
-    if isinstance(value, Mapping):
-        return any(_names(item, text) for item in value.values())
-    if isinstance(value, list):
-        return any(_names(item, text) for item in value)
-    return bool(value == text)
 
 
 def _claim(home: Path) -> Any:

@@ -24,6 +24,9 @@ _log = logging.getLogger("gsdm.operations")
 KEPT = 10_000
 """Finished operations that are kept to be looked at."""
 
+MEASURING = ("trial", "record", "optimize")
+"""Actions that are no steps of a query. There may be many that wait for each other: they share some threads."""
+
 Carrier = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 """Carries out an operation; what it returns is the operation's result."""
 
@@ -31,14 +34,15 @@ Carrier = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 class Operations:
     """Queues operations and carries them out, one at a time for each query. Thread-safe."""
 
-    def __init__(self, store: Store, carry_out: Carrier, workers: int = 8) -> None:
+    def __init__(self, store: Store, carry_out: Carrier, measuring: int = 8) -> None:
         self._store = store
         self._carry_out = carry_out
         self._ids = IdFactory()
         self._waiting: dict[str, deque[tuple[dict[str, Any], contextvars.Context]]] = {}
         self._lock = threading.Lock()
         self._closed = False
-        self._workers = ThreadPoolExecutor(workers, thread_name_prefix="gsdm-operation")
+        self._measuring = ThreadPoolExecutor(measuring, thread_name_prefix="gsdm-measuring")
+        self._threads: set[threading.Thread] = set()
 
     def record(
         self, connection: sa.Connection, query: str, action: str, params: Mapping[str, Any] | None = None
@@ -65,12 +69,30 @@ class Operations:
             if self._closed:
                 return
             if operation["action"] == "delete":
-                self._workers.submit(self._perform, *entry)
+                self._begin(self._perform, *entry)
                 return
             queue = self._waiting.setdefault(operation["query"], deque())
             queue.append(entry)
-            if len(queue) == 1:
-                self._workers.submit(self._work, operation["query"])
+            if len(queue) > 1:
+                return
+            if operation["action"] in MEASURING:
+                self._measuring.submit(self._work, operation["query"])
+            else:
+                self._begin(self._work, operation["query"])
+
+    def _begin(self, work: Callable[..., None], *args: Any) -> None:
+        """In a thread of its own: one that waits, for hosts or for windows to flow out, keeps nobody else waiting."""
+
+        def whole() -> None:
+            try:
+                work(*args)
+            finally:
+                with self._lock:
+                    self._threads.discard(thread)
+
+        thread = threading.Thread(target=whole, name="gsdm-operation", daemon=True)
+        self._threads.add(thread)
+        thread.start()
 
     def perform(self, operation: dict[str, Any]) -> None:
         """Carry it out now, in this thread: it is a part of another operation."""
@@ -111,7 +133,7 @@ class Operations:
         """Begin nothing more; what is not done is carried out after the next start."""
         with self._lock:
             self._closed = True
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._measuring.shutdown(wait=False, cancel_futures=True)
 
     def view(self, operation_id: str) -> dict[str, Any]:
         """One operation as people see it."""
@@ -136,7 +158,11 @@ class Operations:
     def close(self) -> None:
         """Stop, and wait for what is under way."""
         self.stop()
-        self._workers.shutdown(wait=True)
+        self._measuring.shutdown(wait=True)
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join()
 
     def _work(self, query: str) -> None:
         while True:

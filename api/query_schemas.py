@@ -29,6 +29,14 @@ class Problem(BaseModel):
     request_id: str | None = None
 
 
+class FailureDocument(BaseModel):
+    """Which action on a query failed; the query's ``error`` says why."""
+
+    action: str
+    operation: str | None
+    at: float = Field(description="When, in seconds since 1970.")
+
+
 class QueryDocument(BaseModel):
     """A query: its specification, desired and actual state."""
 
@@ -37,7 +45,8 @@ class QueryDocument(BaseModel):
     desired: str
     state: QueryState
     since: float = Field(description="When the state was reached, in seconds since 1970.")
-    error: Problem | None = Field(description="Why it failed.")
+    error: Problem | None = Field(description="Why it failed, or why what was last asked of it failed.")
+    failure: FailureDocument | None = Field(description="What failed, and when; null if nothing did.")
     waiting: str | None = Field(description="Why it waits for hosts.")
     created: float
     version: int

@@ -13,6 +13,7 @@ from api.auth import Role
 from api.errors import Problem
 from api.installed import check_stream
 from api.store import Store, streams
+from gsdm_grid.coordination.references import Kind
 from gsdm_grid.coordination.specification import parse_stream
 
 StreamKind = Literal["source", "sink"]
@@ -55,10 +56,10 @@ def list_streams(store: Store, kind: StreamKind) -> list[dict[str, Any]]:
     return store.rows(sa.select(streams).where(streams.c.kind == kind).order_by(streams.c.name))
 
 
-def delete_stream(store: Store, kind: StreamKind, name: str, uses: Callable[[str], str | None]) -> None:
+def delete_stream(store: Store, kind: StreamKind, name: str, uses: Callable[[Kind, str], str | None]) -> None:
     """Remove a source or sink that no query uses."""
     get_stream(store, kind, name)
-    if (query := uses(name)) is not None:
+    if (query := uses(kind, name)) is not None:
         raise Problem("in-use", f"query {query!r} uses {kind} {name!r}: remove it first", query=query)
     with store.begin() as connection:
         connection.execute(streams.delete().where(streams.c.kind == kind, streams.c.name == name))

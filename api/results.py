@@ -23,6 +23,7 @@ import pyarrow as pa
 from anyio import CapacityLimiter, to_thread
 
 from api.errors import Problem, document, problem_of
+from api.failures import cannot_deliver
 from api.result_views import projected, to_json, windows_of, windows_per_event
 from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.errors import GsdmError
@@ -48,7 +49,7 @@ _BURST_S = 0.05
 _LONGEST_TURN_S = 1.0
 
 View = Callable[[], Mapping[str, Any]]
-"""The query as a document, with ``state``, ``desired`` and ``error``; the problem ``not-found`` if it is gone."""
+"""The query as a document, as `cannot_deliver` takes it; the problem ``not-found`` if it is gone."""
 Lasting = Callable[[Collection[str]], set[str]]
 """Those of some tokens, by id, that are still valid. May block."""
 Reason = Literal["finished", "stopped", "dropped", "failed", "closing", "revoked"]
@@ -307,13 +308,13 @@ class ResultFeed:
             return Ended("dropped", at)
         if state == "closed":
             return Ended("closing", at)
-        if state == "ended":
-            return Ended("finished", at)
         query = await self.view()
         if query is None:
             return Ended("dropped", at)
-        if query["state"] == "failed":
+        if cannot_deliver(query):
             return Ended("failed", at, query["error"])
+        if state == "ended":
+            return Ended("finished", at)
         runs = state == "writing" or query["state"] in ("active", "stopping") or query.get("desired") == "active"
         return None if runs or self.log.state != state else Ended("stopped", at)
 

@@ -35,8 +35,11 @@ queries = sa.Table(
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("token_id", sa.String(32), nullable=False, index=True),
     sa.Column("created_s", sa.Float, nullable=False),
+    sa.Column("failure", sa.JSON),
+    sa.Column("starting", sa.JSON),
 )
-"""``run``: how it was last activated and from which place of its inputs (see `api.coordinator`)."""
+"""``run``: how it was last activated and from which place of its inputs (see `api.coordinator`); ``failure``: the
+last of what was asked of it, with ``error`` (see `api.failures`); ``starting``: it is watched (see `api.crashes`)."""
 
 events = sa.Table(
     "events",

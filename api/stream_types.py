@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from api.errors import Problem
 from api.store import Store, streams, types
+from gsdm_grid.coordination.references import Kind
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.functions import StreamFunction, functions
 from gsdm_grid.model import STREAM, StreamType, TypeRegistry, create_stream_type, stream_types
@@ -20,8 +21,8 @@ from gsdm_grid.model import STREAM, StreamType, TypeRegistry, create_stream_type
 _log = logging.getLogger("gsdm.types")
 _lock = threading.Lock()  # the registry is the process's
 
-Uses = Callable[[str], str | None]
-"""Name of a query that uses a type, by the type's name."""
+Uses = Callable[[Kind, str], str | None]
+"""Name of a query that uses something, by the thing's kind and name."""
 
 
 def load_types(store: Store) -> None:
@@ -71,7 +72,7 @@ def posted(store: Store) -> set[str]:
 
 def registered_user(store: Store, name: str, uses: Uses) -> str | None:
     """A query, source or sink that uses a type, in words."""
-    if (query := uses(name)) is not None:
+    if (query := uses("type", name)) is not None:
         return f"query {query!r}"
     for row in store.rows(sa.select(streams)):
         if row["document"].get("type") == name:

@@ -19,8 +19,14 @@ const SITE_COLUMNS = [
   ["out", "number"], ["windows/s", "number"], ["MB/s", "number"], ["blocks waiting", "number"],
 ];
 
+/** Which action failed, when and why. */
+function failed({ error, failure }) {
+  if (!error || !failure) return error?.detail;
+  return `${failure.action} failed ${ago(failure.at)}: ${error.detail}`;
+}
+
 /** What went wrong with a query, or what it waits for. */
-const why = (query) => query.error?.detail ?? (query.waiting ? `waits for hosts: ${query.waiting}` : null);
+const why = (query) => failed(query) ?? (query.waiting ? `waits for hosts: ${query.waiting}` : null);
 
 const since = (seconds) => element("time", { title: time(seconds) }, ago(seconds));
 

@@ -99,7 +99,7 @@ def show(name: QueryName, server: Server = None, token: Token = None, as_json: A
     out = console()
     out.print(shown.title(query, now))
     if query.error:
-        out.print(f"{query.error.kind}: {query.error}", style="red")
+        out.print(f"{query.error.kind}: {shown.failed(query, now)}", style="red")
     for event in events[:10]:
         reached = datetime.fromtimestamp(event["at"], UTC)
         detail = f"  {event['detail']}" if event.get("detail") else ""

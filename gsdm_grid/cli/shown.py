@@ -72,13 +72,23 @@ def _with_reasons(columns: Sequence[str], rows: Sequence[Sequence[Any]], right: 
 
 def queries_table(found: Iterable[Query], now: datetime) -> Table:
     """Queries with their states."""
-    rows = [(query.name, state(query.state), ago(query.since, now), query.desired, _why(query)) for query in found]
+    rows = [(query.name, state(query.state), ago(query.since, now), query.desired, _why(query, now)) for query in found]
     return _with_reasons(("name", "state", "since", "wanted"), rows)
 
 
-def _why(query: Query) -> str:
+def failed(query: Query, now: datetime) -> str:
+    """Which action on a query failed, when and why; empty if none did."""
+    if query.error is None:
+        return ""
+    if query.failure is None:
+        return str(query.error)
+    at = datetime.fromtimestamp(query.failure["at"], UTC)
+    return f"{query.failure['action']} failed {ago(at, now)}: {query.error}"
+
+
+def _why(query: Query, now: datetime) -> str:
     """What went wrong with a query, or what it waits for."""
-    return str(query.error or "") or (f"waits for hosts: {query.waiting}" if query.waiting else "")
+    return failed(query, now) or (f"waits for hosts: {query.waiting}" if query.waiting else "")
 
 
 def title(query: Query, now: datetime) -> Any:

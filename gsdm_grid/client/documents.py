@@ -26,6 +26,9 @@ class Query:
     allowed: tuple[str, ...] = ()
     """Actions that the state allows."""
     error: ApiProblem | None = None
+    """Why it failed, or why what was last asked of it failed."""
+    failure: Document | None = None
+    """What failed: ``action``, ``operation`` and ``at``; None if nothing did."""
     waiting: str | None = None
     """Why it waits for hosts; None when it does not."""
     etag: str | None = None
@@ -45,6 +48,7 @@ class Query:
             specification=document["specification"],
             allowed=tuple(document.get("allowed", ())),
             error=_problem(document.get("error")),
+            failure=document.get("failure"),
             waiting=document.get("waiting"),
             etag=etag,
             document=document,

@@ -6,10 +6,11 @@ are answered; `call` waits for the answer. One thread owns the socket; calls may
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -63,6 +64,7 @@ class ControlServer:
         self._waker = Waker()
         self._outgoing: SimpleQueue[tuple[bytes, bytes]] = SimpleQueue()
         self._nodes: dict[str, Registration] = {}
+        self._expected: set[str] = set()
         self._changed = threading.Condition()
         self._pending: dict[int, Call] = {}  # whoever takes a call out settles it
         self._ids = itertools.count(1)
@@ -78,6 +80,20 @@ class ControlServer:
                 return self._nodes[node]
             except KeyError:
                 raise NodeLost(node, "it is not registered") from None
+
+    def expect(self, nodes: Iterable[str]) -> None:
+        """These nodes are about to be started. One that registers and that nobody expects is dropped at once."""
+        with self._changed:
+            self._expected |= set(nodes)
+
+    def drop(self, nodes: Iterable[str]) -> None:
+        """Have nodes end: those that have registered now, the others as soon as they do. Does not wait for that."""
+        with self._changed:
+            self._expected -= set(nodes)
+            registered = [node for node in nodes if node in self._nodes]
+        for node in registered:
+            with contextlib.suppress(NodeLost):
+                self.send(node, {"do": "drop"})
 
     def wait_for(self, nodes: Sequence[str], timeout_s: float, check: Callable[[], None]) -> None:
         """Wait until all these nodes have registered; ``check`` may raise meanwhile."""
@@ -184,6 +200,9 @@ class ControlServer:
             if kind == "register":
                 self.forget([event["node"]])
                 with self._changed:
+                    if event["node"] not in self._expected:
+                        self._post(identity, msgpack.packb({"do": "drop", "id": next(self._ids)}))
+                        continue
                     self._nodes[event["node"]] = Registration(
                         identity, event["endpoint"], event["pid"], event["machine"], event["host"]
                     )

@@ -69,6 +69,7 @@ class Installation:
             pass
         with self._lock:
             self._nodes |= {self.node(site) for site in sites}
+        self._grid.control.expect(self.node(site) for site in sites)
         places: dict[tuple[str, HostKind], list[PlanSite]] = {}
         for site in sites:
             places.setdefault((self._pool_of(site), site.host), []).append(site)
@@ -159,7 +160,7 @@ class Installation:
     def release(self, nodes: Sequence[str]) -> None:
         """End some nodes; the others go on."""
         timeout_s = self._grid.settings.drop_timeout_s
-        self._drop(nodes)
+        self._grid.control.drop(nodes)
         for group in list(self._groups):
             group.release(nodes, timeout_s)
         self._grid.control.forget(nodes)
@@ -172,17 +173,10 @@ class Installation:
             with self._lock:
                 groups, self._groups = self._groups, []
                 nodes, self._nodes = self._nodes, set()
-            self._drop(list(nodes))
+            self._grid.control.drop(nodes)
             for group in groups:
                 group.stop(self._grid.settings.drop_timeout_s)
             self._grid.control.forget(list(nodes))
-
-    def _drop(self, nodes: Sequence[str]) -> None:
-        for node in nodes:
-            try:
-                self._grid.control.send(node, {"do": "drop"})
-            except NodeLost:
-                continue
 
     def commands(
         self, plan: Plan, site: PlanSite, inherited: Mapping[str, Mapping[str, Any]] | None = None

@@ -23,7 +23,7 @@ from gsdm_grid.coordination.lifecycle import Action, State
 from gsdm_grid.coordination.sharing import Readings
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.engine import check_schedule, unpack_error
-from gsdm_grid.errors import GsdmError, NodeLost, PlanError, QueryError
+from gsdm_grid.errors import GsdmError, InvalidTransition, NodeLost, PlanError, QueryError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.model import LogicalWindow, PhysicalWindow
 from gsdm_grid.planning import (
@@ -83,6 +83,7 @@ class ContinuousQuery:
         self.restarts: dict[str, int] = {}
         self._read_to_end = False
         self._installed: set[str] = set()
+        self._installing = False  # it is claimed: no other step but to drop it is allowed meanwhile
         self._recovery = threading.Lock()
         self._rescaling = threading.Lock()
         self._inherited: set[str] = set()  # operators that were given something when the query was rescaled
@@ -126,21 +127,24 @@ class ContinuousQuery:
             self._require("install")
             if self.state in ("specified", "failed"):
                 self.compile()
+            self._installing = True
             plan = self._plan
             self._hosts.positions = dict(positions or {})
             self._hosts.live = {s.name: self._registered(s.name).make(s.type) for s in plan.streams if s.live}
             self._inherited = set()
         try:
             self._readings.acquire(plan, self._hosts.positions, joining)
-            self._hosts.start(plan, plan.sites, self._raise_if_dropped)
+            self._hosts.start(plan, plan.sites, self._raise_if_ended)
             self._hosts.install(plan)
-            self._raise_if_dropped()
+            with self._lock:
+                self._raise_if_ended()
+                self._installed = {self.node(site) for site in plan.sites}
+                self._set("installed")
         except BaseException:
             self._release_hosts()
             raise
-        with self._lock:
-            self._installed = {self.node(site) for site in plan.sites}
-            self._set("installed")
+        finally:
+            self._installing = False
 
     def activate(self, count: int | None = None, time_s: float | None = None, upto: int | None = None) -> None:
         """Start, or go on: until stopped, for ``count`` windows of each input stream, or for ``time_s`` seconds.
@@ -216,7 +220,7 @@ class ContinuousQuery:
             known = {site.id for site in before.sites}
             new = [site for site in after.sites if site.id not in known]
             try:
-                self._hosts.start(after, new, self._raise_if_dropped)
+                self._hosts.start(after, new, self._raise_if_ended)
                 began_s = time.monotonic()
                 self._hold(before)
             except GsdmError:
@@ -257,6 +261,7 @@ class ContinuousQuery:
         wanted = {site.id for site in after.sites}
         gone = [site for site in before.sites if site.id not in wanted]
         with self._lock:
+            self._raise_if_ended()
             self._installed = {self.node(site) for site in after.sites}
             for site in gone:
                 self._statistics.pop(self.node(site), None)
@@ -504,6 +509,8 @@ class ContinuousQuery:
         return self.plan
 
     def _require(self, action: Action) -> None:
+        if self._installing and action != "drop":
+            raise InvalidTransition(self.id, action, "being installed", ["drop"])
         lifecycle.check(self.id, self.state, action)
 
     def _set(self, state: State) -> None:
@@ -527,9 +534,12 @@ class ContinuousQuery:
             )
         return sink
 
-    def _raise_if_dropped(self) -> None:
+    def _raise_if_ended(self) -> None:
+        """For a step that takes a while: what it works on may have been taken away by another."""
         if self.state == "dropped":
-            raise QueryError(f"query {self.id!r} was dropped while it was being installed")
+            raise QueryError(f"query {self.id!r} was dropped while its working nodes were being installed")
+        if self.state == "failed" and self.error is not None:
+            raise self.error
 
     def _spawn(self, work: Callable[..., None], *args: Any) -> None:
         """Do something that may block, away from the thread that delivers events."""
@@ -538,6 +548,8 @@ class ContinuousQuery:
     def _fail(self, error: GsdmError) -> None:
         with self._hosts.ending:  # whoever sees that it has failed may install it again at once
             with self._changed:
+                if not (self._installing or self.state in ("installed", "active", "stopping")):
+                    return  # what it ran on has been taken away already
                 if self.state in ("failed", "dropped"):
                     return
                 self.error = error

@@ -12,7 +12,8 @@ from typing import Any
 from gsdm_grid.errors import FlowError, GsdmError
 from gsdm_grid.flow.templates import BRANCH, PCC, TEMPLATES, central, parallelize
 from gsdm_grid.functions import StreamFunction, functions
-from gsdm_grid.planning.candidates import ROUND_ROBIN, Stage
+from gsdm_grid.functions.strategies import ROUND_ROBIN
+from gsdm_grid.planning.candidates import Stage
 
 _ARGUMENTS: Mapping[str, Sequence[str]] = {
     template.__name__: template.__code__.co_varnames[: template.__code__.co_argcount]

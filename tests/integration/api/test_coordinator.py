@@ -1,5 +1,6 @@
 """The coordinator over its store and a grid of threads: states, operations, results, and the way back after an end."""
 
+import threading
 import time
 
 import pytest
@@ -9,8 +10,9 @@ from api.errors import Problem
 from api.settings import ServiceSettings
 from api.store import Store
 from gsdm_grid import Radio, current_window, sqf
-from gsdm_grid.errors import InvalidTransition, QueryError
+from gsdm_grid.errors import InvalidTransition, QueryError, ResourceError
 from gsdm_grid.functions import functions
+from gsdm_grid.hosts import ThreadPool
 from gsdm_grid.testing import eventually
 
 RADIO = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "limit": 500}}
@@ -26,9 +28,10 @@ def start(tmp_path):
     """Start coordinators over one home folder, one after the other; all are ended at the end."""
     started = []
 
-    def begin():
+    def begin(pools=None):
         settings = ServiceSettings(home=tmp_path, placement="threads")
         coordinator = Coordinator(settings, Store(settings.database_url))
+        coordinator._pools.update(pools or {})
         coordinator.start()
         started.append(coordinator)
         return coordinator
@@ -279,3 +282,94 @@ def test_a_promised_change_of_degree_is_kept_after_a_restart(start):
     assert done(coordinator, promised)["result"]["degree"] == 3
     assert coordinator.view("q")["state"] == "active"
     assert len([site for site in coordinator.plan("q")["sites"] if site["role"] == "compute"]) == 3
+
+
+class NoHosts(ThreadPool):
+    """Refuses everything, until there are hosts."""
+
+    hosts = False
+
+    def start(self, request):
+        if not self.hosts:
+            raise ResourceError("there are no hosts of this kind")
+        return super().start(request)
+
+
+class BusyPool(ThreadPool):
+    """Has no host free, so that all wait."""
+
+    def start(self, request):
+        while True:
+            request.waiting("others have all hosts")
+            time.sleep(0.02)
+
+
+ON_RAY = {**SPECIFICATION, "placement": "ray"}
+
+
+def test_a_query_shows_which_action_failed_and_is_not_said_to_be_on_its_way(start):
+    pool = NoHosts()
+    coordinator = start({"ray": pool})
+    coordinator.submit(ON_RAY, "t", "operator")
+    operation = done(coordinator, coordinator.act("q", "run"))
+    query = coordinator.view("q")
+    assert (query["state"], query["desired"]) == ("compiled", "compiled")
+    assert query["error"]["detail"] == operation["error"]["detail"] == "there are no hosts of this kind"
+    assert (query["failure"]["action"], query["failure"]["operation"]) == ("run", operation["id"])
+    coordinator.close()
+    coordinator = start({"ray": pool})
+    assert coordinator.view("q")["failure"] == query["failure"]
+    assert coordinator.view("q")["error"] == query["error"]
+    pool.hosts = True
+    done(coordinator, coordinator.act("q", "run", {"stop": {"count": 10}}))
+    query = run_over(coordinator)
+    assert (query["error"], query["failure"]) == (None, None)
+    assert ordinals(coordinator.result_log("q", None)) == list(range(10))
+
+
+def test_a_query_that_failed_while_it_ran_is_not_said_to_be_on_its_way(start):
+    coordinator = start()
+    broken = {**RADIO, "options": {**RADIO["options"], "window": 100}}  # 64 parts do not divide it
+    flow = {"template": "parallelize", "args": ["fft3", {}, "window_split", 64]}
+    coordinator.submit({"name": "q", "inputs": [broken], "flow": flow}, "t", "operator")
+    operation = coordinator.act("q", "run")
+    query = eventually(lambda: coordinator.view("q"), lambda query: query["state"] == query["desired"] == "failed")
+    assert (query["failure"]["action"], query["failure"]["operation"]) == ("run", operation["id"])
+
+
+def test_queries_that_wait_for_hosts_hold_up_neither_a_removal_nor_others(start):
+    coordinator = start({"ray": BusyPool()})
+    names = [f"w{number}" for number in range(12)]
+    for name in names:
+        coordinator.submit({**ON_RAY, "name": name}, "t", "operator")
+        coordinator.act(name, "run")
+    eventually(lambda: sum(coordinator.view(name)["waiting"] is not None for name in names), lambda count: count >= 8)
+    coordinator.submit(SPECIFICATION, "t", "operator")
+    coordinator.act("q", "run", {"stop": {"count": 10}})
+    run_over(coordinator)
+    for name in names:
+        coordinator.act(name, "delete")
+    eventually(lambda: [query["name"] for query in coordinator.page(100, None)], lambda left: left == ["q"])
+
+
+def test_a_query_that_is_removed_before_its_run_is_carried_out_is_not_made_again(start):
+    coordinator = start()
+    coordinator.submit(SPECIFICATION, "t", "operator")
+    running = coordinator.act("q", "run")
+    removing = coordinator.act("q", "delete")
+    assert done(coordinator, removing)["status"] == "succeeded"
+    done(coordinator, running)
+    assert "q" not in coordinator.grid.queries
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("q/")]
+
+
+def test_what_only_looks_like_a_name_is_no_use_of_it(start):
+    coordinator = start()
+    labelled = {**SPECIFICATION, "labels": {"place": "antenna", "kind": "fft9", "type": "Wave"}}
+    coordinator.submit(labelled, "t", "operator")
+    assert coordinator.uses("source", "antenna") is None
+    assert coordinator.uses("function", "fft9") is None
+    assert coordinator.uses("type", "Wave") is None
+    assert coordinator.uses("sink", "q") is None
+    assert coordinator.uses("function", "fft3") == "q"
+    assert coordinator.uses("type", "Radio") == "q"

@@ -4,6 +4,7 @@ import io
 import time
 import zipfile
 
+import httpx
 import psutil
 import pytest
 
@@ -174,3 +175,42 @@ def test_killed_while_active_a_function_that_uses_neighbouring_windows_through_a
         over = lambda query: query["state"] == query["desired"] == "installed"  # noqa: E731
         eventually(lambda: client.get("/v1/queries/q").json(), over, 90)
         assert timestamps(client) == expected(600)[1::2]
+
+
+DEADLY = """
+import os
+from gsdm_grid import Radio, current_window, sqf
+
+@sqf(Radio, returns=Radio)
+def end(stream):
+    window = current_window(stream)
+    os._exit(3)
+    return window
+"""
+
+
+@pytest.mark.slow
+def test_a_query_that_ends_the_coordinator_is_not_started_by_itself_for_ever(own_service):
+    service = own_service("--placement", "threads").start()
+    with service.client() as client:
+        uploaded = client.put("/v1/bundles/deadly", content=DEADLY.encode(), headers={"Content-Type": "text/x-python"})
+        assert uploaded.status_code == 201, uploaded.text
+        client.post("/v1/queries", json=specification("good"))
+        client.post("/v1/queries", json={"name": "q", "inputs": [RADIO], "function": "deadly.end"})
+        client.post("/v1/queries/good/run")
+        client.post("/v1/queries/q/run")
+    for _ in range(4):  # whoever was started at the same time is told apart from it, so it takes some deaths
+        service.process.wait(60)
+        try:
+            with service.start().client() as client:
+                if client.get("/v1/queries/q").json()["state"] == "failed":
+                    break
+        except (AssertionError, OSError, ValueError, httpx.HTTPError):
+            continue  # it has died again
+    with service.client() as client:
+        query = client.get("/v1/queries/q").json()
+        assert (query["state"], query["desired"]) == ("failed", "failed")
+        assert query["error"]["type"] == "urn:gsdm:problem:crashed-while-starting"
+        assert "crashed while starting" in query["error"]["detail"]
+        assert "gsdm run q" in query["error"]["detail"]
+        eventually(lambda: client.get("/v1/queries/good").json()["state"], lambda state: state == "active")

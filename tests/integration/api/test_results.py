@@ -241,10 +241,59 @@ def test_a_failed_query_tells_its_readers_why(service):
     with service.client.stream("GET", path(), headers=SSE) as response:
         found = events(response)
         assert next(found)[1] == "windows"
-        service.queries.views["q"].update(state="failed", error={"title": "it broke"})
+        service.queries.views["q"].update(state="failed", desired="failed", error={"title": "it broke"})
         log.abandon()
         assert next(found) == (None, "failed", {"event": "failed", "next": 2, "error": {"title": "it broke"}})
         assert list(found) == []
+
+
+@pytest.mark.parametrize("form", ["sse", "arrow", "websocket"])
+@pytest.mark.parametrize("reader", ["waiting", "late"])
+def test_readers_of_a_query_whose_run_failed_are_told_why(service, form, reader):
+    service.queries.add("q", "compiled")
+    view = service.queries.views["q"]
+    problem = {"title": "no hosts"}
+    failed = {"desired": "compiled", "error": problem, "failure": {"action": "run", "operation": "op-1", "at": 1.0}}
+    view.update({"desired": "active"} if reader == "waiting" else failed)
+    told = {"event": "failed", "next": 0, "error": problem}
+
+    def fail():
+        if reader == "waiting":
+            eventually(lambda: service.app.state.result_streams.open == 1)
+            view.update(failed)
+
+    if form == "websocket":
+        with connect(ws_url(service), additional_headers=bearer(service)) as websocket:
+            fail()
+            assert json.loads(websocket.recv(timeout=DEADLINE_S)) == told
+            return
+    with service.client.stream("GET", path(), headers=SSE if form == "sse" else ARROW) as response:
+        fail()
+        if form == "sse":
+            assert list(events(response)) == [(None, "failed", told)]
+        else:
+            stream = pa.ipc.open_stream(b"".join(response.iter_raw()))
+            _, metadata = stream.read_next_batch_with_custom_metadata()
+            assert json.loads(metadata[b"gsdm.event"]) == told
+
+
+def test_a_follower_is_told_that_a_run_failed_and_stays_for_the_next(service):
+    log = service.queries.add("q", "installed")
+    log.append(kept(0, 2))
+    log.end(final=True)
+    view = service.queries.views["q"]
+    with service.client.stream("GET", path(follow=True), headers=SSE) as response:
+        found = events(response)
+        assert numbers([next(found)]) == [0, 1]
+        view.update(error={"title": "no hosts"}, failure={"action": "activate", "operation": "op-1", "at": 1.0})
+        assert next(found)[1:] == ("failed", {"event": "failed", "next": 2, "error": {"title": "no hosts"}})
+        view.update(error=None, failure=None, desired="active", state="active")
+        log.begin()
+        log.append(kept(2, 2))
+        assert numbers([next(found)]) == [2, 3]
+        service.queries.views.pop("q")
+        log.remove()
+        assert next(found)[2]["reason"] == "dropped"
 
 
 def test_a_query_that_does_not_run_ends_its_streams_at_once(service):

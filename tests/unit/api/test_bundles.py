@@ -91,7 +91,9 @@ def users():
 @pytest.fixture
 def made(store, tmp_path, registry, users):
     others = set(sys.modules)
-    bundles = Bundles(store, tmp_path / "bundles", users.get, Packages(tmp_path / "packages"), registry)
+    bundles = Bundles(
+        store, tmp_path / "bundles", lambda kind, name: users.get(name), Packages(tmp_path / "packages"), registry
+    )
     yield bundles
     users.clear()
     for bundle in bundles.list():
@@ -180,7 +182,9 @@ def test_bundles_are_found_again_after_a_restart(made, store, tmp_path):
     made.upload("b", PYTHON, TWICE.format(by=3).encode(), "t")
     made.upload("c", ZIP, zipped(PACKAGE), "t")
     registry = FunctionRegistry()
-    Bundles(store, tmp_path / "elsewhere", lambda name: None, Packages(tmp_path / "packages"), registry).load_all()
+    Bundles(
+        store, tmp_path / "elsewhere", lambda kind, name: None, Packages(tmp_path / "packages"), registry
+    ).load_all()
     assert registry.get("b.twice")(1) == 3
     assert registry.get("b@1.twice")(1) == 2
     assert registry.get("c.gain")(2) == 106
@@ -193,7 +197,7 @@ def test_a_bundle_that_does_not_load_any_more_is_shown_and_can_be_uploaded_again
         made.upload("b", PYTHON, source, "t")
     made.upload("c", PYTHON, TWICE.format(by=2).encode(), "t")
     registry = FunctionRegistry()
-    again = Bundles(store, tmp_path / "bundles", lambda name: None, Packages(tmp_path / "packages"), registry)
+    again = Bundles(store, tmp_path / "bundles", lambda kind, name: None, Packages(tmp_path / "packages"), registry)
     again.load_all()
     assert "No module named 'gsdm_test_gone'" in again.get("b")["error"]
     assert not registry.has("b.twice")

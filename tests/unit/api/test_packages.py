@@ -40,7 +40,7 @@ def registry():
 
 @pytest.fixture
 def bundles(store, tmp_path, registry):
-    made = Bundles(store, tmp_path / "bundles", lambda name: None, Packages(tmp_path / "home"), registry)
+    made = Bundles(store, tmp_path / "bundles", lambda kind, name: None, Packages(tmp_path / "home"), registry)
     yield made
     for bundle in made.list():
         made.remove(bundle["name"])
@@ -161,7 +161,7 @@ def test_sets_are_found_again_after_a_restart_or_installed_again(bundles, store,
         if gone:
             shutil.rmtree(tmp_path / "home")
         registry = FunctionRegistry()
-        Bundles(store, tmp_path / "bundles", lambda name: None, Packages(tmp_path / "home"), registry).load_all()
+        Bundles(store, tmp_path / "bundles", lambda kind, name: None, Packages(tmp_path / "home"), registry).load_all()
         assert registry.get("b.version")(None) == "1.0"
 
 
@@ -171,7 +171,9 @@ def test_a_set_that_cannot_be_installed_again_is_shown(bundles, store, tmp_path,
     packages.remove(next(path.stem for path in (tmp_path / "home").glob("*.zip")))
     shutil.rmtree(tmp_path / "home")
     wheels(NAME, "1.0", "VERSION = 'not what it was'\n")
-    again = Bundles(store, tmp_path / "bundles", lambda name: None, Packages(tmp_path / "home"), FunctionRegistry())
+    again = Bundles(
+        store, tmp_path / "bundles", lambda kind, name: None, Packages(tmp_path / "home"), FunctionRegistry()
+    )
     again.load_all()
     assert "are not what they were: upload the bundle again" in again.get("b")["error"]
     assert list((tmp_path / "home").iterdir()) == []

@@ -69,6 +69,13 @@ def test_queries_are_listed_with_why_they_failed():
     assert "wanted" not in shown.title(query(), NOW).plain
 
 
+def test_a_query_whose_run_failed_says_so_whatever_state_it_is_in():
+    problem = {"type": "urn:gsdm:problem:no-resources", "status": 503, "detail": "there are no hosts"}
+    document = {**query("compiled", problem).document, "failure": {"action": "run", "operation": "op", "at": THEN_S}}
+    text = rendered(shown.queries_table([Query.from_json(document)], NOW))
+    assert "run failed 1 min ago: there are no hosts" in text
+
+
 def test_operations_are_listed_with_how_long_they_took():
     done = {"id": "op", "query": "q", "action": "run", "status": "succeeded", "created": THEN_S, "finished": THEN_S + 2}
     assert "2.0 s" in rendered(shown.operations_table([Operation.from_json(done)], NOW))

@@ -1,0 +1,70 @@
+"""Which query ended the coordinator: functions in its own threads can do that, and would again after each start. Pure.
+
+A query with functions in threads of the coordinator is watched from the moment it is started until it has run for
+`SETTLED_S`. If the coordinator dies meanwhile, that query is suspected:
+
+- one that was only being started, and was the only one, is not started by itself again;
+- others are brought back, one after the other, so that the next death has one suspect; one that is suspected for the
+  second time in a row is not started by itself again.
+
+Functions on other hosts cannot end the coordinator: their queries are not watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gsdm_grid.planning import Plan
+
+SETTLED_S = 10.0
+"""A query that has run for so long has not ended the coordinator by being started."""
+DEATHS = 2
+"""In a row, after which a query is not brought back."""
+Phase = Literal["starting", "running", "queued"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to do with the queries that were watched when the coordinator died."""
+
+    blamed: frozenset[str]
+    again: Mapping[str, int]
+    """To be brought back one after the other, with the deaths that each is suspected of."""
+
+
+def mark(phase: Phase, deaths: int) -> dict[str, Any]:
+    """What is stored of a query that is watched."""
+    return {"phase": phase, "deaths": deaths}
+
+
+def judge(marks: Mapping[str, Mapping[str, Any]]) -> Verdict:
+    """Who is not started by itself again, and who is brought back with care.
+
+    >>> judge({"a": mark("starting", 0)}).blamed
+    frozenset({'a'})
+    >>> judge({"a": mark("running", 0), "b": mark("queued", 1)})
+    Verdict(blamed=frozenset(), again={'a': 1, 'b': 1})
+    """
+    suspects = {name: one for name, one in marks.items() if one["phase"] != "queued"}
+    deaths = {name: one["deaths"] + (name in suspects) for name, one in marks.items()}
+    alone = len(suspects) == 1
+    blamed = {
+        name for name, one in suspects.items() if alone and (one["phase"] == "starting" or deaths[name] >= DEATHS)
+    }
+    return Verdict(frozenset(blamed), {name: count for name, count in deaths.items() if name not in blamed})
+
+
+def in_threads(plan: Plan) -> bool:
+    """Whether functions of a plan, or of parts that it shares, run in threads of the coordinator."""
+    return any(site.host == "thread" for one in plan.whole for site in one.sites)
+
+
+def reason(name: str) -> str:
+    """Why a query is not started by itself again, and how to try again."""
+    return (
+        f"crashed while starting: the coordinator died while query {name!r} was being started in its own threads. "
+        f"It is not started by itself again; mend its functions or choose another placement, "
+        f"then try again with: gsdm run {name}"
+    )
