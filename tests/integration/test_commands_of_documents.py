@@ -1,7 +1,7 @@
 """The documents' commands work as written: the ``sh`` blocks of a document are one script, run against a coordinator.
 
-A block with ``<!-- skip-test -->`` in the line before it cannot run here, because it installs something, starts a service or
-measures for minutes. Its `gsdm` commands are parsed.
+A block with ``<!-- skip-test -->`` in the line before it cannot run here, because it installs something, starts a
+service or measures for minutes. Its `gsdm` commands are parsed.
 """
 
 import os
