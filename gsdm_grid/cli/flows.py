@@ -106,8 +106,13 @@ def _kept_graph(name: str, form: str, server: str | None, token: str | None) -> 
 
 
 def stored_specification(name: str, server: str | None, token: str | None) -> dict[str, Any] | None:
-    """The specification of the coordinator's query of this name; None if there is no coordinator or no such query."""
-    return _asked(name, server, token, lambda client: dict(client.query(name).specification))
+    """The specification of the coordinator's query of this name, with what it names there in full.
+
+    None if there is no coordinator or no such query.
+    """
+    from gsdm_grid.cli.stored import self_contained
+
+    return _asked(name, server, token, lambda client: self_contained(client.query(name).specification, client))
 
 
 def _asked(name: str, server: str | None, token: str | None, question: Callable[[Client], T]) -> T | None:

@@ -34,6 +34,9 @@ app.add_typer(searches, name="optimization", rich_help_panel=OF_COORDINATOR)
 segments = typer.Typer(no_args_is_help=True, help="Record parts of streams, for trials to read again and again.")
 app.add_typer(segments, name="segment", rich_help_panel=OF_COORDINATOR)
 SearchId = Annotated[str, typer.Argument(metavar="ID", help="Id of the search, as `gsdm optimization ls` shows it.")]
+SearchOrQuery = Annotated[
+    str, typer.Argument(metavar="ID|QUERY", help="Id of the search, or name of a query: the latest search for it.")
+]
 SegmentId = Annotated[str, typer.Argument(metavar="ID", help="Id of the segment, as `gsdm segment ls` shows it.")]
 
 
@@ -147,7 +150,7 @@ def list_searches(
 
 @searches.command("show")
 def show_search(
-    search: SearchId,
+    search: SearchOrQuery,
     skipped: Annotated[bool, typer.Option("--skipped", help="Also the plans that were not tried, and why.")] = False,
     server: Server = None,
     token: Token = None,
@@ -155,7 +158,7 @@ def show_search(
 ) -> None:
     """Show what was tried, what it cost, and what was chosen."""
     with connect(server, token) as client:
-        found = client.optimization(search)
+        found = _search(client, search)
     if as_json:
         print_json(found.document)
         return
@@ -164,9 +167,24 @@ def show_search(
         console().print(shown_plans.skipped_table(found.choice))
 
 
+def _search(client: Client, what: str) -> Optimization:
+    """The search of this id, or else the latest one for the query of this name."""
+    from gsdm_grid.client import ApiProblem
+
+    try:
+        return client.optimization(what)
+    except ApiProblem as problem:
+        if problem.status != 404:
+            raise
+    latest = next(iter(client.optimizations(what)), None)
+    if latest is None:
+        raise QueryError(f"there is no search {what!r}, and none for a query of that name: gsdm optimization ls")
+    return client.optimization(latest.id)
+
+
 @searches.command("report")
 def write_report(
-    search: SearchId,
+    search: SearchOrQuery,
     out: Annotated[Path, typer.Argument(help="File to write: .html or .png.")],
     server: Server = None,
     token: Token = None,
@@ -175,10 +193,11 @@ def write_report(
     if out.suffix not in (".html", ".png"):
         raise QueryError(f"a report is written to a file ending in .html or .png, got {out.name!r}")
     with connect(server, token) as client:
+        found = _search(client, search)
         if out.suffix == ".png":
-            content = client.optimization_picture(search)
+            content = client.optimization_picture(found.id)
         else:
-            content = client.optimization_report(search).encode()
+            content = client.optimization_report(found.id).encode()
     out.write_bytes(content)
     typer.echo(f"written to {out}")
 

@@ -229,4 +229,4 @@ def _shares(sample: SplitSample | None, split: Split, wanted: Wanted, n: float, 
 
 
 def _not_here(kind: str, name: str) -> Mapping[str, Any]:
-    raise QueryError(f"{kind} {name!r} is registered at a coordinator: write its document into the query to explain it")
+    raise QueryError(f"{kind} {name!r} is registered at a coordinator: submit the query there and explain it by name")

@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 
 from gsdm_grid.cli import app
 from gsdm_grid.client import ApiProblem, AsyncClient, Client
+from gsdm_grid.coordination.split_profile import SplitProfile, keep_profile
+from gsdm_grid.planning.split_cost import Coefficients
 
 ROOT = Path(__file__).resolve().parents[3]
 FFT3 = str(ROOT / "examples" / "fft3.yaml")
@@ -356,3 +358,37 @@ def test_a_running_query_is_scaled(gsdm, dropped):
     assert sum(site["role"] == "compute" for site in sites) == 3
     assert json.loads(gsdm("scale", "scaled", 1, "--json").output)["result"]["degree"] == 1
     assert "degree 1" in gsdm("show", "scaled").output
+
+
+@pytest.fixture
+def split_profile(monkeypatch, tmp_path):
+    """What splitting costs here, as if `gsdm profile split` had measured it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    coefficients = Coefficients(
+        cc=5e-9, cp=2e-8, ce=1e-9, crW=2e-5, ceW=1e-5, cr=1e-9, cm=2e-8, cmW=3e-5, cpoll=1e-6, router=5e-5
+    )
+    keep_profile(SplitProfile("threads", coefficients, 68, 2 << 20, 3e-9, 0.0, 0.05, "2026-01-01T00:00:00+00:00"))
+
+
+def test_a_stored_query_that_splits_registered_streams_is_explained_by_its_name(
+    gsdm, client, dropped, split_profile, free_port
+):
+    dropped += ["antennas", "cars"]
+    client.create_source(
+        {"name": "dish", "type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "rate": 1000}}
+    )
+    client.create_sink({"name": "nowhere", "interface": "null"})
+    split = {"template": "fsplit", "w": 2, "rfn": "ts % 2"}
+    outputs = ["nowhere", {"name": "second", "interface": "null"}]
+    client.submit({"name": "antennas", "inputs": ["dish"], "flow": split, "outputs": outputs})
+    explained = json.loads(gsdm("explain", "antennas", "--sample", "50", "--json").stdout)
+    assert explained["query"] == "antennas"
+    assert explained["sample"]["tuples"] >= 50
+
+    client.create_type({"name": "Vehicle", "attributes": {"vid": "int32"}})
+    client.create_type({"name": "Taxi", "under": "Vehicle", "attributes": {"xway": "int32"}})
+    options = {"bind": f"127.0.0.1:{free_port}"}
+    client.create_source({"name": "taxis", "type": "Taxi", "interface": "udp", "options": options})
+    split = {"template": "fsplit", "w": 2, "rfn": "xway + vid"}
+    client.submit({"name": "cars", "inputs": [{"source": "taxis", "name": "seen"}], "flow": split, "outputs": outputs})
+    assert "fsplit into 2, rfn xway + vid" in gsdm("explain", "cars", "--sample", "0").output
