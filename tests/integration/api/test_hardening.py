@@ -168,7 +168,9 @@ def test_a_revoked_tokens_stream_ends_and_says_why(admin, query, media):
 
 def test_a_revoked_tokens_websocket_is_closed_and_says_why(limited, admin, query):
     token_id, bearer = viewer(admin, "socket")
-    url = limited.url.replace("http", "ws", 1) + query + "/ws?follow=true&from=latest&max_windows=10"  # a client takes 1 MiB
+    url = (
+        limited.url.replace("http", "ws", 1) + query + "/ws?follow=true&from=latest&max_windows=10"
+    )  # a client takes 1 MiB
     with connect(url, additional_headers=bearer) as websocket:
         websocket.recv(timeout=30)
         assert admin.delete(f"/v1/tokens/{token_id}").status_code == 204
