@@ -195,7 +195,8 @@ def test_the_log_has_no_query_strings_of_websockets(limited, admin, query):
 
 def test_the_documentation_comes_from_here_with_the_pages_policy(admin):
     page, docs = admin.get("/"), admin.get("/docs")
-    assert docs.headers["Content-Security-Policy"] == page.headers["Content-Security-Policy"]
+    policy = docs.headers["Content-Security-Policy"]
+    assert policy.replace(" data:", "") == page.headers["Content-Security-Policy"]  # its icons are in its style
     assert "//" not in docs.text.replace("<!doctype html>", "")
     assert "<script>" not in docs.text
     for file in ("swagger-ui-bundle.js", "swagger-ui.css", "docs.js"):
