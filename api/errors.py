@@ -104,6 +104,10 @@ def problem_of(error: BaseException) -> Problem:
     return Problem("internal", "something went wrong here; the log has the details under this request id")
 
 
+_SQLITE_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
+"""SQLite tells only ENOSPC as full; a quota, or a limit of file sizes, is an input/output error to it."""
+
+
 def is_storage_full(error: BaseException) -> bool:
     """Whether an error, or what caused it, says that there is no room left to write to."""
     seen: list[BaseException] = []
@@ -112,7 +116,7 @@ def is_storage_full(error: BaseException) -> bool:
         seen.append(at)
         if isinstance(at, OSError) and at.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return True
-        if isinstance(at, sqlite3.Error) and getattr(at, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        if isinstance(at, sqlite3.Error) and getattr(at, "sqlite_errorcode", None) in _SQLITE_FULL:
             return True
         if isinstance(at, sa.exc.DBAPIError):
             if getattr(at.orig, "sqlstate", None) == "53100":  # PostgreSQL's disk_full

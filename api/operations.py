@@ -23,6 +23,8 @@ from gsdm_grid.ids import IdFactory
 _log = logging.getLogger("gsdm.operations")
 KEPT = 10_000
 """Finished operations that are kept to be looked at."""
+RETRY_S = 1.0
+"""How long to wait before an outcome that could not be stored is stored again."""
 
 MEASURING = ("trial", "record", "optimize")
 """Actions that are no steps of a query. There may be many that wait for each other: they share some threads."""
@@ -40,7 +42,7 @@ class Operations:
         self._ids = IdFactory()
         self._waiting: dict[str, deque[tuple[dict[str, Any], contextvars.Context]]] = {}
         self._lock = threading.Lock()
-        self._closed = False
+        self._closing = threading.Event()
         self._measuring = ThreadPoolExecutor(measuring, thread_name_prefix="gsdm-measuring")
         self._threads: set[threading.Thread] = set()
 
@@ -66,7 +68,7 @@ class Operations:
         """Carry it out as soon as those before it of the same query are done; removing a query does not wait."""
         entry = (operation, contextvars.copy_context())
         with self._lock:
-            if self._closed:
+            if self.closed:
                 return
             if operation["action"] == "delete":
                 self._begin(self._perform, *entry)
@@ -101,7 +103,7 @@ class Operations:
     @property
     def closed(self) -> bool:
         """Whether the coordinator is ending: what fails now is carried out again after the next start."""
-        return self._closed
+        return self._closing.is_set()
 
     def unfinished(self, query: str | None = None) -> list[dict[str, Any]]:
         """Operations that were promised and are not done, in the order in which they were."""
@@ -132,7 +134,7 @@ class Operations:
     def stop(self) -> None:
         """Begin nothing more; what is not done is carried out after the next start."""
         with self._lock:
-            self._closed = True
+            self._closing.set()
         self._measuring.shutdown(wait=False, cancel_futures=True)
 
     def view(self, operation_id: str) -> dict[str, Any]:
@@ -171,7 +173,7 @@ class Operations:
             self._perform(*entry)
             with self._lock:
                 self._waiting[query].popleft()
-                if not self._waiting[query] or self._closed:
+                if not self._waiting[query] or self.closed:
                     del self._waiting[query]
                     return
 
@@ -187,17 +189,34 @@ class Operations:
                 )
             result = self._carry_out(operation)
         except Exception as error:
-            if self._closed:
+            if self.closed:
                 return
             problem = errors.problem_of(error)
             if problem.kind == "internal":
                 _log.error("operation failed unexpectedly", exc_info=error, extra=described)
             else:
                 _log.info("operation failed", extra={**described, "reason": str(error)})
-            self.finish(operation["id"], errors.document(problem, f"/v1/queries/{operation['query']}"))
+            self._finish(described, errors.document(problem, f"/v1/queries/{operation['query']}"))
         else:
             _log.info("operation succeeded", extra=described)
-            self.finish(operation["id"], result=result)
+            self._finish(described, result=result)
+
+    def _finish(
+        self,
+        described: Mapping[str, Any],
+        error: Mapping[str, Any] | None = None,
+        result: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Store the outcome as soon as the database takes it: its disk may be full for a while."""
+        while True:
+            try:
+                self.finish(described["operation"], error, result)
+                return
+            except sa.exc.OperationalError as failure:
+                reason = str(failure.orig)
+                _log.error("an operation's outcome cannot be stored yet", extra={**described, "reason": reason})
+            if self._closing.wait(RETRY_S):
+                return  # it is carried out again after the next start
 
 
 def as_document(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from api import logs
+from api.errors import is_storage_full
 from api.home import PRIVATE_UMASK
 from api.settings import ServiceSettings
 from gsdm_grid.errors import QueryError, ResourceError
@@ -63,9 +64,20 @@ def serve(settings: ServiceSettings, log_level: str = "INFO") -> None:
 
     try:
         Server(config).run(sockets=[listener])
+    except SystemExit:  # the server's way to say that the application did not start
+        if (failure := getattr(app.state, "start_failure", None)) is None:
+            raise
+        raise ResourceError(f"the coordinator cannot start: {_reason(failure)}") from None
     finally:
         listener.close()
         _server_file(settings).unlink(missing_ok=True)
+
+
+def _reason(failure: BaseException) -> str:
+    """What was wrong, in a sentence; the log has the rest."""
+    if is_storage_full(failure):
+        return "its disk, or its database, is full; make room, or choose another --home"
+    return f"{type(failure).__name__}: {failure}".splitlines()[0]
 
 
 def _check_tls(settings: ServiceSettings) -> None:

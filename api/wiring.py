@@ -87,7 +87,12 @@ def make_app(settings: ServiceSettings) -> FastAPI:
 
     @asynccontextmanager
     async def live(_app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(_start, services)
+        try:
+            await run_in_threadpool(_start, services)
+        except BaseException as error:
+            app.state.start_failure = error
+            await run_in_threadpool(_close, services)
+            raise
         yield
         await run_in_threadpool(_close, services)
 

@@ -104,7 +104,9 @@ class Browser:
         pages = httpx.get(f"http://127.0.0.1:{port}/json/list").json()
         (page,) = [one for one in pages if one["type"] == "page"]
         self._socket = connect(page["webSocketDebuggerUrl"], max_size=None)
-        self.call("Page.enable")
+        self.complaints = []
+        for domain in ("Page", "Log", "Runtime"):
+            self.call(f"{domain}.enable")
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def _port(self, file):
@@ -128,6 +130,14 @@ class Browser:
             message = json.loads(self._socket.recv(timeout=60))
             if message.get("id") == self._number:
                 return message
+            self._hear(message)
+
+    def _hear(self, message):
+        """Keep what the page's console shows as an error."""
+        params = message.get("params", {})
+        levels = (params.get("entry", {}).get("level"), params.get("type"))
+        if message.get("method") == "Runtime.exceptionThrown" or "error" in levels:
+            self.complaints.append(params)
 
     def open(self, url):
         self.call("Page.navigate", url=url)

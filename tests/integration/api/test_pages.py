@@ -243,6 +243,17 @@ def test_a_hidden_page_asks_for_nothing(look, running):
     browser.wait_for("window.asked > window.before")
 
 
+def test_the_documentation_shows_the_operations_without_complaints(browser, service, tmp_path):
+    browser.complaints.clear()
+    browser.open(f"{service.url}/docs")
+    browser.wait_for("document.querySelectorAll('.opblock').length > 40")
+    browser.wait_for_text("/v1/queries/{name}/results")
+    browser.click(".opblock-summary-control[aria-expanded='false']")
+    browser.wait_for("!!document.querySelector('.opblock.is-open .responses-table')")
+    (tmp_path / "docs.png").write_bytes(browser.screenshot())
+    assert browser.complaints == []
+
+
 def test_the_screenshot_of_a_query(look, grid, tmp_path):
     from PIL import Image
 
