@@ -45,6 +45,7 @@ class Wanted:
     stream: str | None = None
     attributes: Sequence[str] | None = None
     points: int | None = None
+    complex_parts: bool = False
 
     @property
     def nothing(self) -> bool:
@@ -59,6 +60,7 @@ class Wanted:
             "stream": self.stream,
             "attributes": None if self.attributes is None else ",".join(self.attributes),
             "points": self.points,
+            "complex": "parts" if self.complex_parts else None,
         }
 
 
