@@ -6,7 +6,8 @@ A window is ``{"seq": …, "ordinal": …, "values": {attribute: value, …}}``.
 * a list for a vector, ``{"re": […], "im": […]}`` for a complex one;
 * ``{"minmax": […], "length": n}`` for a vector of n numbers, longer than asked for: the smallest and the greatest of
   each of many equal parts, in their order, so that no peak is lost; ``{"magnitude": […], "length": n}`` for a complex
-  one, made so of its magnitudes;
+  one, made so of its magnitudes; with ``parts``, ``{"re": […], "im": […], "length": n}``: the samples of those
+  magnitudes;
 * ``{"length": n}`` for a vector if no points were asked for.
 
 What JSON has no number for (not-a-number, infinities) is null. Timestamps are integer nanoseconds.
@@ -40,12 +41,12 @@ def projected(stream_type: StreamType, attributes: Iterable[str] | None) -> Stre
     return StreamType(stream_type.name, kept, STREAM)
 
 
-def windows_of(blocks: Blocks, shown: StreamType, points: int) -> list[dict[str, Any]]:
-    """The windows of blocks, for `to_json`."""
+def windows_of(blocks: Blocks, shown: StreamType, points: int, parts: bool = False) -> list[dict[str, Any]]:
+    """The windows of blocks, for `to_json`. ``parts``: complex vectors that are reduced keep both parts."""
     windows: list[dict[str, Any]] = []
     names = tuple(shown.attributes)
     for seq, block in blocks:
-        columns = [_values(block.columns[name], kind, points) for name, kind in shown.attributes.items()]
+        columns = [_values(block.columns[name], kind, points, parts) for name, kind in shown.attributes.items()]
         ordinals = as_array(block.ordinals).tolist()
         windows += [
             {"seq": seq + row, "ordinal": ordinals[row], "values": dict(zip(names, values, strict=True))}
@@ -59,11 +60,13 @@ def missed_view(first: int, following: int) -> dict[str, int]:
     return {"missed": following - first, "from": first, "to": following - 1}
 
 
-def last_view(log: ResultLog, shown: StreamType, last: int, points: int, read_bytes: int) -> dict[str, Any]:
+def last_view(
+    log: ResultLog, shown: StreamType, last: int, points: int, read_bytes: int, parts: bool = False
+) -> dict[str, Any]:
     """The last windows of a log, for `to_json`. ``points`` are fewer than asked for where the answer would be huge."""
     end = log.next
     at = max(end - last, log.first)
-    points = min(points, max(_VIEW_NUMBERS // max((end - at) * vectors_in(shown), 1), 2))
+    points = min(points, max(_VIEW_NUMBERS // max((end - at) * vectors_in(shown) * (1 + parts), 1), 2))
     windows: list[dict[str, Any]] = []
     missed: list[dict[str, int]] = []
     while at < end:
@@ -72,7 +75,7 @@ def last_view(log: ResultLog, shown: StreamType, last: int, points: int, read_by
             missed.append(missed_view(at, at + reading.missed))
         if reading.next == at:  # the log is gone
             break
-        windows += windows_of(reading.blocks, shown, points)
+        windows += windows_of(reading.blocks, shown, points, parts)
         at = reading.next
     return {
         "type": shown.to_json(),
@@ -107,6 +110,11 @@ def decimate(vectors: Array, points: int) -> Array:
     >>> decimate(np.array([[0, 1, 5, 2, -3, 0, 0, 4]]), 4)
     array([[ 0,  5, -3,  4]])
     """
+    return np.take_along_axis(vectors, _extremes(vectors, points), 1)
+
+
+def _extremes(vectors: Array, points: int) -> Array:
+    """For each row, the places of the least and the greatest of equal parts, in their order."""
     count, length = vectors.shape
     size = -(-length // max(points // 2, 1))
     parts = -(-length // size)
@@ -118,23 +126,25 @@ def decimate(vectors: Array, points: int) -> Array:
     if vectors.dtype.kind == "f" and (unknown := np.isnan(boxes)).any():
         low, high = np.where(unknown, np.inf, boxes), np.where(unknown, -np.inf, boxes)
     places = np.sort(np.stack([low.argmin(2), high.argmax(2)], axis=-1), axis=-1)
-    return np.take_along_axis(boxes, places, 2).reshape(count, -1)[:, : max(points, 1)]
+    places = places + (np.arange(parts) * size)[:, None]
+    chosen: Array = np.minimum(places, length - 1).reshape(count, -1)[:, : max(points, 1)]
+    return chosen
 
 
-def _values(column: Column, kind: AttributeType, points: int) -> list[Any]:
+def _values(column: Column, kind: AttributeType, points: int, parts: bool) -> list[Any]:
     """One value for each window."""
     if kind.is_string:
         return list(column)
     if isinstance(column, Ragged):
         if len(np.unique(np.diff(column.offsets))) > 1:
-            return [_vectors(row[None], points)[0] for row in column]
+            return [_vectors(row[None], points, parts)[0] for row in column]
         column = as_dense(column)
     if column.ndim == 1:
         return _complex(column.real.tolist(), column.imag.tolist()) if kind.numpy.kind == "c" else column.tolist()
-    return _vectors(column, points)
+    return _vectors(column, points, parts)
 
 
-def _vectors(column: Array, points: int) -> list[Any]:
+def _vectors(column: Array, points: int, parts: bool) -> list[Any]:
     """One value for each row; the first axis counts windows."""
     count, is_complex = len(column), column.dtype.kind == "c"
     length = column[0].size if count else 0
@@ -142,12 +152,19 @@ def _vectors(column: Array, points: int) -> list[Any]:
         return [{"length": length}] * count
     if length > points:
         flat = column.reshape(count, length)
+        if is_complex and parts:
+            samples = np.take_along_axis(flat, _extremes(np.abs(flat), points), 1)
+            return [{**pair, "length": length} for pair in _complex_vectors(samples)]
         reduced = np.ascontiguousarray(decimate(np.abs(flat) if is_complex else flat, points))
         form = "magnitude" if is_complex else "minmax"
         return [{form: row, "length": length} for row in reduced]
     if is_complex:
-        return _complex(np.ascontiguousarray(column.real), np.ascontiguousarray(column.imag))
+        return _complex_vectors(column)
     return list(np.ascontiguousarray(column))
+
+
+def _complex_vectors(column: Array) -> list[Any]:
+    return _complex(np.ascontiguousarray(column.real), np.ascontiguousarray(column.imag))
 
 
 def _complex(real: Iterable[Any], imaginary: Iterable[Any]) -> list[Any]:

@@ -64,6 +64,8 @@ class Form:
     points: int
     windows: int
     """Windows in one piece, at most."""
+    complex_parts: bool = False
+    """JSON: complex vectors that are reduced keep their real and imaginary parts."""
 
     @staticmethod
     def of(
@@ -72,13 +74,14 @@ class Form:
         attributes: tuple[str, ...] | None,
         points: int,
         windows: int | None,
+        complex_parts: bool = False,
     ) -> Form:
         """A form for streams of a type, checked."""
         shown = projected(stream_type, attributes)
         wanted = windows or _WINDOWS[kind]
         if kind != "arrow":
-            wanted = windows_per_event(shown, points, wanted)
-        return Form(kind, attributes, points, wanted)
+            wanted = windows_per_event(shown, points * (1 + complex_parts), wanted)
+        return Form(kind, attributes, points, wanted, complex_parts)
 
     def arrow_schema(self, stream_type: StreamType) -> bytes:
         """What an Arrow stream begins with."""
@@ -103,7 +106,7 @@ class Form:
             block = PhysicalWindow.concat([block for _, block in blocks])
             batch = to_stream_batch(block if shown is stream_type else block.as_type(shown), first)
             return bytes(batch.serialize())
-        windows = windows_of(blocks, shown, self.points)
+        windows = windows_of(blocks, shown, self.points, self.complex_parts)
         data = to_json({"event": "windows", "first": first, "last": last, "windows": windows})
         return sse("windows", data, last) if self.kind == "sse" else data
 

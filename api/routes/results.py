@@ -35,6 +35,10 @@ _FROM = (
     "Streams: the seq to begin at, or the `earliest` that is kept, or only what comes from now on (`latest`). "
     "What is not kept any more, or was damaged on disk, is reported as missed."
 )
+_COMPLEX = (
+    "How JSON shows complex vectors longer than `points`: as `magnitude`, or as `parts`: the real and imaginary "
+    "parts of the samples of those magnitudes. Complex numbers and shorter vectors always have both parts."
+)
 
 router = APIRouter(prefix="/v1/queries/{name}/results", tags=["results"])
 
@@ -47,6 +51,7 @@ class ResultsWanted(BaseModel):
     stream: str | None = Field(None, max_length=64, description="Which result stream; the first one by default.")
     last: int = Field(100, ge=1, le=1000, description="JSON: how many windows.")
     points: int | None = Field(None, ge=0, le=10_000, description=_POINTS)
+    complex: Literal["magnitude", "parts"] = Field("magnitude", description=_COMPLEX)
     attributes: str | None = Field(
         None, min_length=1, max_length=1024, description="Only these attributes, separated by commas, and `ts`."
     )
@@ -78,7 +83,7 @@ class ShownWindow(BaseModel):
     ordinal: int = Field(description="Place in the stream that the window was computed from.")
     values: dict[str, Any] = Field(
         description="Attributes. Complex numbers are `{re, im}`; vectors longer than `points` are "
-        "`{minmax, length}` or, of complex numbers, `{magnitude, length}`."
+        "`{minmax, length}` or, of complex numbers, `{magnitude, length}`; `{re, im, length}` with `complex=parts`."
     )
 
 
@@ -174,13 +179,15 @@ async def get_results(
 
 
 def _last(name: str, log: ResultLog, wanted: ResultsWanted, points: int, read_bytes: int) -> bytes:
-    view = last_view(log, projected(log.type, wanted.names()), wanted.last, points, read_bytes)
+    view = last_view(
+        log, projected(log.type, wanted.names()), wanted.last, points, read_bytes, wanted.complex == "parts"
+    )
     return to_json({"query": name, **view})
 
 
 def _form(kind: Literal["sse", "json", "arrow"], log: ResultLog, wanted: ResultsWanted) -> Form:
     points = STREAM_POINTS if wanted.points is None else wanted.points
-    return Form.of(kind, log.type, wanted.names(), points, wanted.max_windows)
+    return Form.of(kind, log.type, wanted.names(), points, wanted.max_windows, wanted.complex == "parts")
 
 
 class _StreamResponse(StreamingResponse):

@@ -43,6 +43,9 @@ def results(
     server: Server = None,
     token: Token = None,
     points: Annotated[int, typer.Option(min=0, max=10_000, help="With --json: reduce longer vectors to so many.")] = 64,
+    complex_parts: Annotated[
+        bool, typer.Option("--complex-parts", help="With --json: reduced complex vectors keep both parts.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line.")] = False,
 ) -> None:
     """Print a query's latest windows, one line each, or plot them. --follow and --plot end with the run."""
@@ -50,7 +53,10 @@ def results(
         count = client.window_count(name, stream=stream)
         start, until = max(count - last, 0), None if follow or plot else count
         if as_json:
-            for event in client.results(name, start=start, until=until, stream=stream, points=points):
+            events = client.results(
+                name, start=start, until=until, stream=stream, points=points, complex_parts=complex_parts
+            )
+            for event in events:
                 for line in shown.event_lines(event):
                     typer.echo(json.dumps(line))
             return

@@ -191,10 +191,18 @@ def operations(query_name: str | None, status: str | None) -> Listing[Operation]
     return Listing(path("operations"), params, Operation.from_json)
 
 
-def latest(name: str, last: int, points: int, stream: str | None, attributes: Sequence[str] | None) -> Call[Any]:
+def latest(
+    name: str,
+    last: int,
+    points: int,
+    stream: str | None,
+    attributes: Sequence[str] | None,
+    complex_parts: bool = False,
+) -> Call[Any]:
     """The last windows of a result, reduced for plots."""
     chosen = None if attributes is None else ",".join(attributes)
-    return get("queries", name, "results", last=last, points=points, stream=stream, attributes=chosen)
+    params = {"last": last, "points": points, "stream": stream, "attributes": chosen}
+    return get("queries", name, "results", **params, complex="parts" if complex_parts else None)
 
 
 def window_count(name: str, stream: str | None) -> Call[int]:

@@ -322,9 +322,13 @@ class Interface(OptimizerInterface):
         *,
         stream: str | None = None,
         attributes: Sequence[str] | None = None,
+        complex_parts: bool = False,
     ) -> Exchange[Document]:
-        """The last windows of a result, each vector reduced to at most ``points`` numbers."""
-        return self._exchange(calls.latest(name, last, points, stream, attributes))
+        """The last windows of a result, each vector reduced to at most ``points`` numbers.
+
+        Complex vectors are reduced to magnitudes; with ``complex_parts``, to samples with real and imaginary parts.
+        """
+        return self._exchange(calls.latest(name, last, points, stream, attributes, complex_parts))
 
     @exchanged
     def window_count(self, name: str, *, stream: str | None = None) -> Exchange[int]:
@@ -342,13 +346,15 @@ class Interface(OptimizerInterface):
         stream: str | None = None,
         attributes: Sequence[str] | None = None,
         points: int | None = None,
+        complex_parts: bool = False,
     ) -> Cursor[ResultEvent]:
         """Windows as JSON, as they come, until the run is over; with ``follow`` also those of the runs to come.
 
         Begins at ``start``: the ``earliest`` window that is kept, the ``latest``, or a number; ends before ``until``.
-        Vectors longer than ``points`` are reduced to so many. A stream that breaks off is taken up again.
+        Vectors longer than ``points`` are reduced to so many; complex ones to magnitudes or, with ``complex_parts``, to
+        samples with real and imaginary parts. A stream that breaks off is taken up again.
         """
-        wanted = Wanted(name, start, until, follow, stream, attributes, points)
+        wanted = Wanted(name, start, until, follow, stream, attributes, points, complex_parts)
         return EventCursor(self.address.url, self.retries, wanted)
 
     @streamed

@@ -47,6 +47,7 @@ class Wanted:
     stream: str | None = None
     attributes: Sequence[str] | None = None
     points: int | None = None
+    complex_parts: bool = False
 
     @property
     def nothing(self) -> bool:
@@ -61,6 +62,7 @@ class Wanted:
             "stream": self.stream,
             "attributes": None if self.attributes is None else ",".join(self.attributes),
             "points": self.points,
+            "complex": "parts" if self.complex_parts else None,
         }
 
 

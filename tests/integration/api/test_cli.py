@@ -187,6 +187,8 @@ def test_results_as_json_are_one_window_a_line(gsdm, spec, dropped):
     told = lines(gsdm("results", "lines", "--json", "--follow", "--last", "1000", "--points", "4").stdout)
     assert [one["seq"] for one in told] == list(range(20))
     assert len(told[0]["values"]["x"]["magnitude"]) == 4
+    parts = lines(gsdm("results", "lines", "--json", "--last", "1", "--points", "4", "--complex-parts").stdout)
+    assert {name: len(parts[0]["values"]["x"][name]) for name in ("re", "im")} == {"re": 4, "im": 4}
     assert [one["seq"] for one in lines(gsdm("results", "lines", "--json", "--last", "3").stdout)] == [17, 18, 19]
 
 

@@ -281,6 +281,26 @@ def test_a_gap_in_the_middle_is_told_in_every_form(shared_service):
     log.remove()
 
 
+def test_complex_vectors_come_in_parts_on_request_in_json_events_and_messages(service):
+    log = service.queries.add("q")
+    log.begin()
+    log.append(kept(0, 3, 1000))
+    log.end(final=True)
+    wanted = {"points": 4, "attributes": "v"}
+    expected = {"re": [2, 2, 2, 2], "im": [0, 499, 500, 999], "length": 1000}
+    view = service.client.get(path(**wanted, complex="parts")).json()
+    assert view["windows"][2]["values"]["v"] == expected
+    assert read_sse(service, **wanted, complex="parts")[0][2]["windows"][2]["values"]["v"] == expected
+    with connect(ws_url(service, **wanted, complex="parts"), additional_headers=bearer(service)) as websocket:
+        assert json.loads(websocket.recv(DEADLINE_S))["windows"][2]["values"]["v"] == expected
+    for default in ({}, {"complex": "magnitude"}):
+        shown = service.client.get(path(**wanted, **default)).json()["windows"][0]["values"]["v"]
+        assert shown == {"magnitude": [0, 499, 500, 999], "length": 1000}
+    refusal = service.client.get(path(complex="polar"))
+    assert refusal.status_code == 422
+    assert "'magnitude' or 'parts'" in refusal.text
+
+
 def test_an_ended_stream_is_read_to_its_end_as_events(service):
     log = service.queries.add("q")
     log.begin()

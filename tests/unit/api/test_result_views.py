@@ -40,8 +40,8 @@ def block(count=3, length=4):
     ).stamped(range(5, 5 + count))
 
 
-def shown(blocks, points, stream_type=Shown):
-    return json.loads(to_json(windows_of(blocks, stream_type, points)))
+def shown(blocks, points, stream_type=Shown, parts=False):
+    return json.loads(to_json(windows_of(blocks, stream_type, points, parts)))
 
 
 def test_every_kind_of_value_is_plain_json():
@@ -66,6 +66,32 @@ def test_longer_vectors_are_reduced_and_say_so():
     assert values["z"] == {"magnitude": [0, 49, 50, 99], "length": 100}
     assert values["m"] == {"minmax": [1, 1, 1, 1], "length": 6}
     assert shown([(0, block(2, 100))], 0)[0]["values"]["z"] == {"length": 100}
+
+
+def test_reduced_complex_vectors_keep_both_parts_on_request():
+    values = shown([(0, block(2, 100))], 5, parts=True)[1]["values"]
+    assert values["z"] == {"re": [1, 1, 1, 1], "im": [0, 49, 50, 99], "length": 100}
+    assert values["v"] == {"minmax": [1, 50, 51, 100], "length": 100}
+    short = shown([(0, block())], 5, parts=True)[1]["values"]
+    assert short == shown([(0, block())], 5)[1]["values"]
+    assert shown([(0, block(2, 100))], 0, parts=True)[0]["values"]["z"] == {"length": 100}
+
+
+@given(
+    nps.arrays(
+        np.complex64,
+        st.tuples(st.just(1), st.integers(1, 60)),
+        elements={"max_magnitude": 1e6, "allow_subnormal": False},
+    )
+)
+def test_the_parts_of_a_reduced_vector_are_samples_of_it_with_the_magnitudes_of_the_default(vector):
+    window = block(1).replace(z=vector)
+    parts = shown([(0, window)], 8, parts=True)[0]["values"]["z"]
+    samples = np.array(parts["re"], np.float32) + 1j * np.array(parts["im"], np.float32)
+    assert set(samples.tolist()) <= set(vector[0].tolist())
+    default = shown([(0, window)], 8)[0]["values"]["z"]
+    if "magnitude" in default:
+        np.testing.assert_allclose(np.abs(samples), default["magnitude"], rtol=1e-6)
 
 
 def test_what_json_has_no_number_for_is_null():
