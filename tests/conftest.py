@@ -1,9 +1,11 @@
 """Fixtures for all tests: grids to run queries on, and ways to make streams and look at results."""
 
+import json
 import os
 import re
 import signal
 import zipfile
+from collections import Counter
 from functools import cache, partial
 from pathlib import Path
 
@@ -43,6 +45,57 @@ Reading = create_stream_type("Reading", {"id": "int64", "value": "float64"}, reg
 
 SHARED = ("make_grid", "grid_service")
 """Fixtures that take long to start, and that tests of several files use: Ray and Spark, a coordinator over both."""
+GRID_FIXTURES = {"pools", "make_grid", "grid_service", "start_ray"}
+"""Tests that use one of these, those of Airflow, and those marked ``grid`` run in the lane ``grid``."""
+
+
+def pytest_addoption(parser):
+    """What `tests/lanes.py` asks for, and the long tests."""
+    parser.addoption("--lane", choices=("grid", "rest"), help="run only the tests of this lane (see tests/lanes.py)")
+    parser.addoption("--lane-report", help="a file to which each finished test is reported, as lines of JSON")
+    parser.addoption("--long", action="store_true", help="also run the tests that are marked long")
+
+
+def pytest_configure(config):
+    """Report to the file that was named."""
+    if (path := config.getoption("--lane-report")) is not None:
+        config.pluginmanager.register(LaneReport(path), "lane-report")
+
+
+class LaneReport:
+    """Reports what was collected, what begins and what has finished."""
+
+    def __init__(self, path):
+        self._file = open(path, "a", buffering=1)  # noqa: SIM115 - it is open as long as pytest runs
+        self._outcomes = {}
+
+    def _tell(self, **event):
+        self._file.write(json.dumps(event) + "\n")
+
+    def pytest_collection_finish(self, session):
+        self._tell(files=Counter(item.nodeid.partition("::")[0] for item in session.items))
+
+    def pytest_runtest_logstart(self, nodeid):
+        self._tell(begins=nodeid)
+        self._outcomes[nodeid] = ["passed", 0.0]
+
+    def pytest_runtest_logreport(self, report):
+        outcome = self._outcomes[report.nodeid]
+        outcome[1] += report.duration
+        if report.failed:
+            outcome[0] = "failed" if report.when == "call" else "error"
+        elif report.skipped:
+            outcome[0] = "xfailed" if hasattr(report, "wasxfail") else "skipped"
+
+    def pytest_runtest_logfinish(self, nodeid):
+        outcome, seconds = self._outcomes.pop(nodeid)
+        self._tell(test=nodeid, outcome=outcome, seconds=round(seconds, 3))
+
+
+def lane_of(item):
+    """The lane that runs a test."""
+    uses_grid = item.get_closest_marker("grid") or GRID_FIXTURES & set(item.fixturenames)
+    return "grid" if uses_grid or group_of(item.path) == "airflow" else "rest"
 
 
 @cache
@@ -54,23 +107,20 @@ def group_of(path):
     return next((fixture for fixture in SHARED if fixture in words), str(path))
 
 
-def pytest_collection_modifyitems(items):
-    """Files whose tests share something stand together; what takes long comes first, if several processes run them."""
-    slow = {group_of(item.path) for item in items if item.get_closest_marker("slow")}
+def pytest_collection_modifyitems(config, items):
+    """Leave out what another lane runs, and long tests unless asked for; files that share something stand together."""
+    lane, long = config.getoption("--lane"), config.getoption("--long")
+    left_out = [
+        item
+        for item in items
+        if (lane is not None and lane_of(item) != lane) or (item.get_closest_marker("long") and not long)
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        kept = set(items) - set(left_out)
+        items[:] = [item for item in items if item in kept]
     order = {group: number for number, group in enumerate(("airflow", *SHARED))}
-    items.sort(key=lambda item: (order.get(group_of(item.path), len(order)), group_of(item.path) not in slow))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Tests of a group are run by one process. (xdist 3.8 groups by a marker, which it does not find in pytest 9.2.)"""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByGroup(LoadScopeScheduling):
-        def _split_scope(self, nodeid):
-            return group_of(config.rootpath / nodeid.partition("::")[0])
-
-    return ByGroup(config, log)
+    items.sort(key=lambda item: order.get(group_of(item.path), len(order)))
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import uuid
 import psutil
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.grid]
 MARK = "GSDM_TEST_RUN"
 
 

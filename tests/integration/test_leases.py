@@ -11,8 +11,6 @@ from gsdm_grid.hosts import HostRequest
 from gsdm_grid.planning import parse_demands
 from gsdm_grid.testing import eventually
 
-CYCLES = 100
-
 
 def left_over(shared_memory):
     """Everything that a cycle might leave behind, counted."""
@@ -42,7 +40,8 @@ def _title(process):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_hundred_cycles_of_acquire_run_release_leave_nothing_behind(make_grid, radio_block, shared_memory):
+@pytest.mark.parametrize("cycles", [15, pytest.param(100, marks=pytest.mark.long)])
+def test_cycles_of_acquire_run_release_leave_nothing_behind(make_grid, radio_block, shared_memory, cycles):
     grid = make_grid("ray")
     blocks = [radio_block(4, 32)]
 
@@ -57,7 +56,7 @@ def test_a_hundred_cycles_of_acquire_run_release_leave_nothing_behind(make_grid,
         list(workers.map(cycle, range(4)))
     before = left_over(shared_memory)
     with ThreadPoolExecutor(2) as workers:
-        list(workers.map(cycle, range(CYCLES)))
+        list(workers.map(cycle, range(cycles)))
     slack = {"threads": 4, "open files": 12, "sockets": 8}
     most = {what: count + slack.get(what, 0) for what, count in before.items()}
     eventually(
@@ -96,6 +95,7 @@ def test_what_a_pool_will_never_have_is_refused_with_what_was_asked_and_what_the
         query.drop()
 
 
+@pytest.mark.grid
 def test_a_spare_host_is_taken_by_the_next_node_and_replaced():
     from gsdm_grid.hosts import RayPool
 

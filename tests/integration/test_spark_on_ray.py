@@ -11,7 +11,7 @@ import pytest
 
 SCENARIO = Path(__file__).with_name("spark_on_ray_scenario.py")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(450)]
+pytestmark = [pytest.mark.slow, pytest.mark.grid, pytest.mark.timeout(450)]
 
 
 @pytest.fixture(scope="module")

@@ -232,24 +232,23 @@ def test_root_on_debian_gets_a_browser_for_the_tests(installed):
     executable(installed.tools / "apt-get", '#!/usr/bin/env bash\necho "apt-get $*" >>"$CALLS"\n')
     java = str(installed.java("java", "17.0.1"))
     _, calls = installed.run("test", JAVA_HOME=java)
-    assert calls == ["apt-get update", "apt-get install -y --no-install-recommends chromium", "-m pytest"]
+    assert calls == ["apt-get update", "apt-get install -y --no-install-recommends chromium", "tests/lanes.py"]
     executable(installed.tools / "chromium", "")
-    assert installed.run("test", JAVA_HOME=java)[1] == ["-m pytest"]
+    assert installed.run("test", JAVA_HOME=java)[1] == ["tests/lanes.py"]
 
 
-@pytest.mark.parametrize(("cores", "processes"), [(1, None), (3, None), (4, 2), (16, 8)])
-def test_all_tests_are_run_by_a_process_for_each_two_cores(installed, cores, processes):
-    executable(installed.tools / "nproc", f"#!/usr/bin/env bash\necho {cores}\n")
-    _, calls = installed.run("test", JAVA_HOME=str(installed.java("java", "17.0.1")))
-    several = f" --numprocesses {processes} --maxprocesses 4 --dist loadscope --no-loadscope-reorder"
-    assert calls == [f"-m pytest{several if processes else ''}"]
+def test_all_tests_run_in_lanes_and_named_ones_by_pytest_alone(installed):
+    java = str(installed.java("java", "17.0.1"))
+    assert installed.run("test", JAVA_HOME=java)[1] == ["tests/lanes.py"]
+    assert installed.run("test", "--long", JAVA_HOME=java)[1] == ["tests/lanes.py --long"]
+    assert installed.run("test", "tests/unit", "-x", JAVA_HOME=java)[1] == ["-m pytest tests/unit -x"]
 
 
 def test_tests_run_without_a_browser_if_there_is_none_to_be_had(installed):
     executable(installed.tools / "id", "#!/usr/bin/env bash\necho 0\n")
     executable(installed.tools / "apt-get", "#!/usr/bin/env bash\nexit 1\n")
     done, calls = installed.run("test", JAVA_HOME=str(installed.java("java", "17.0.1")))
-    assert calls == ["-m pytest"]
+    assert calls == ["tests/lanes.py"]
     assert "no browser to be had" in sentences(done)[-1]
 
 

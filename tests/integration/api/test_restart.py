@@ -34,7 +34,7 @@ def expected(count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("placement", ["threads", "grid"])
+@pytest.mark.parametrize("placement", ["threads", pytest.param("grid", marks=pytest.mark.grid)])
 def test_killed_while_active_the_result_goes_on_without_a_lost_or_doubled_window(own_service, placement):
     service = own_service("--placement", placement).start()
     with service.client() as client:
