@@ -77,7 +77,13 @@ def test_reduced_complex_vectors_keep_both_parts_on_request():
     assert shown([(0, block(2, 100))], 0, parts=True)[0]["values"]["z"] == {"length": 100}
 
 
-@given(nps.arrays(np.complex64, st.tuples(st.just(1), st.integers(1, 60)), elements={"max_magnitude": 1e6, "allow_subnormal": False}))
+@given(
+    nps.arrays(
+        np.complex64,
+        st.tuples(st.just(1), st.integers(1, 60)),
+        elements={"max_magnitude": 1e6, "allow_subnormal": False},
+    )
+)
 def test_the_parts_of_a_reduced_vector_are_samples_of_it_with_the_magnitudes_of_the_default(vector):
     window = block(1).replace(z=vector)
     parts = shown([(0, window)], 8, parts=True)[0]["values"]["z"]
