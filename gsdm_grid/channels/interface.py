@@ -83,6 +83,14 @@ class StreamInterface:
         return []
 
     @classmethod
+    def vector_lengths(cls, stream_type: StreamType, options: Mapping[str, Any]) -> dict[str, int]:  # noqa: ARG003
+        """Lengths by attribute of the vectors in every window of a source with these options, checked or not.
+
+        As far as that is known before it is opened: the compiler refuses what cannot be done with such vectors.
+        """
+        return {}
+
+    @classmethod
     def exclusive(cls, options: Mapping[str, Any]) -> bool:  # noqa: ARG003
         """Whether one with these options can be open only once at a time, such as a socket that listens."""
         return False
@@ -182,6 +190,13 @@ def path_in(options: Mapping[str, Any]) -> list[Path]:
     """What the option ``path`` names, for interfaces that have it; nothing if it is no path."""
     given = options.get("path")
     return [Path(given)] if isinstance(given, str | Path) else []
+
+
+def equally_long(stream_type: StreamType, length: Any) -> dict[str, int]:
+    """The same length for all vectors of a type; nothing is known if it is no length."""
+    if not isinstance(length, int) or length < 1:
+        return {}
+    return {name: length for name, kind in stream_type.attributes.items() if kind.shape != ()}
 
 
 def register_stream_interface(name: str, interface: type[StreamInterface]) -> None:

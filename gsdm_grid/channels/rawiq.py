@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gsdm_grid.channels.interface import interfaces
+from gsdm_grid.channels.interface import equally_long, interfaces
 from gsdm_grid.channels.player import RecordedSource, Recording, positive
 from gsdm_grid.errors import QueryError, SchemaError
 from gsdm_grid.model import Array, PhysicalWindow, StreamType
@@ -235,6 +235,11 @@ class RawIqSource(RawSource):
     )
 
     interface_name: ClassVar[str] = "raw_iq"
+
+    @classmethod
+    def vector_lengths(cls, stream_type: StreamType, options: Mapping[str, Any]) -> dict[str, int]:
+        """See `StreamInterface`."""
+        return equally_long(stream_type, options.get("window"))
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)

@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
 
-from gsdm_grid.channels.interface import interfaces, path_in
+from gsdm_grid.channels.interface import equally_long, interfaces, path_in
 from gsdm_grid.channels.player import positive
 from gsdm_grid.channels.rawiq import RawRecording, RawSource, SampleFormat, Segment, sample_ts, vectors
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
@@ -52,6 +53,15 @@ class SigmfInterface(RawSource):
         """See `StreamInterface`: the metadata, and the samples."""
         bases = [path.with_suffix("") if path.suffix in (_META, _DATA) else path for path in path_in(options)]
         return [base.parent / (base.name + suffix) for base in bases for suffix in (_META, _DATA)]
+
+    @classmethod
+    def vector_lengths(cls, stream_type: StreamType, options: Mapping[str, Any]) -> dict[str, int]:
+        """See `StreamInterface`: as the options say, or the metadata of a recording that is there."""
+        window = options.get("window")
+        for meta_path in cls.files(options)[:1] if window is None else ():
+            with suppress(OSError, ValueError, KeyError, TypeError):  # reading it will say what is wrong
+                window = json.loads(meta_path.read_text("utf-8"))["global"]["gsdm:window"]
+        return equally_long(stream_type, window)
 
     def prepare(self) -> None:
         """See `RecordedSource`: whether there is something to read shows when it is asked for."""

@@ -60,6 +60,7 @@ class RegisteredStream:
             self.identity or f"{self.interface}:{_digest(self.interface, same, self.type)}",
             reader,
             self.overload,
+            lengths={} if self.type is None else found.vector_lengths(self.type, self.options),
         )
 
     def make(self, stream_type: StreamType) -> StreamInterface:

@@ -4,6 +4,7 @@ What a function is and says about itself is here. How functions are connected is
 they are executed in `gsdm_grid.engine`.
 """
 
+from gsdm_grid.functions.lengths import Lengths, added_lengths, equal_parts, fixed_lengths, same_lengths
 from gsdm_grid.functions.packages import PackageSet, PackageSets, packages
 from gsdm_grid.functions.registry import (
     FUNCTION,
@@ -34,6 +35,7 @@ __all__ = [
     "WINDOW_SPLIT",
     "Decision",
     "FunctionRegistry",
+    "Lengths",
     "NeedMore",
     "PackageSet",
     "PackageSets",
@@ -44,7 +46,10 @@ __all__ = [
     "Strategy",
     "StreamFunction",
     "StreamView",
+    "added_lengths",
     "current_window",
+    "equal_parts",
+    "fixed_lengths",
     "function_reference",
     "function_value",
     "functions",
@@ -55,6 +60,7 @@ __all__ = [
     "resolve",
     "route_value",
     "routing",
+    "same_lengths",
     "same_type",
     "sliding_window",
     "sqf",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, overload
 
 from gsdm_grid.errors import FlowError, QueryError, SchemaError
+from gsdm_grid.functions.lengths import LengthRule, Lengths
 from gsdm_grid.functions.neighbours import seems_to_use_neighbours
 from gsdm_grid.functions.strategies import ROUND_ROBIN, Strategy, window_distribute
 from gsdm_grid.model import STREAM, StreamType
@@ -57,7 +58,8 @@ class StreamFunction:
     works instead of ``code``; ``results`` the parameter that tells how many result streams it has, if not one.
     ``uses_neighbours`` says that a result may depend on other windows than the current one; the engine refuses a
     function that asks for them without saying so.
-    ``functions`` are the parameters whose values name other functions.
+    ``functions`` are the parameters whose values name other functions. ``lengths`` tells how long the vectors of its
+    result are; see `gsdm_grid.functions.lengths`.
     Immutable, pickled by cloudpickle.
     """
 
@@ -77,6 +79,7 @@ class StreamFunction:
     imports: tuple[str, ...] = ()
     uses_neighbours: bool = False
     functions: tuple[str, ...] = ()
+    lengths: LengthRule | None = None
     doc: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
@@ -107,6 +110,10 @@ class StreamFunction:
         if isinstance(self.output, StreamType):
             return self.output
         return self.output(inputs, params)
+
+    def result_lengths(self, inputs: Sequence[Lengths], params: Mapping[str, Any]) -> Lengths:
+        """What is known of the lengths of the result's vectors; a `FlowError` if the function cannot take these."""
+        return {} if self.lengths is None else self.lengths(inputs, params)
 
     def width(self, params: Mapping[str, Any]) -> int:
         """Number of result streams with these parameters."""
@@ -183,6 +190,7 @@ def sqf(
     imports: Sequence[str] = (),
     uses_neighbours: bool | None = None,
     functions: Sequence[str] = (),
+    lengths: LengthRule | None = None,
     register: bool = True,
 ) -> Callable[[Callable[..., Any]], StreamFunction]: ...
 
@@ -203,6 +211,7 @@ def sqf(
     imports: Sequence[str] = (),
     uses_neighbours: bool | None = None,
     functions: Sequence[str] = (),
+    lengths: LengthRule | None = None,
     register: bool = True,
 ) -> Any:
     """Make a stream query function of a plain function, and register it under its name.
@@ -220,6 +229,8 @@ def sqf(
     `sliding_window` or `time_window`; a function that asks for them and is not known to is refused when it runs.
     ``functions`` names the parameters whose values are other functions, or their names: they are checked when the query
     is compiled, reach every host with it, and the function gets them as functions.
+    ``lengths`` is a rule for the lengths of vectors, with which a query is refused that splits vectors in parts that do
+    not fit; see `gsdm_grid.functions.lengths`.
     ``builtin`` and ``results`` are for the operators of the engine.
 
     >>> from gsdm_grid import create_stream_type, current_window, sqf
@@ -265,6 +276,7 @@ def sqf(
             imports=tuple(imports),
             uses_neighbours=around,
             functions=tuple(functions),
+            lengths=lengths,
             doc=code.__doc__ or "",
         )
         unknown = sorted(set(functions) - {parameter.name for parameter in made.parameters})

@@ -1,8 +1,8 @@
 """The compiler: from a data flow and its input and result streams to a plan (thesis algorithms 9 and 10).
 
-Level by level it derives the type of each vertex's result, groups the consumers by site, and connects them: by a
-memory stream inside a site, by a channel between sites. It also follows how streams are split and put together
-again, because that decides how a merge orders its inputs:
+Level by level it derives the type of each vertex's result and the known lengths of its vectors, groups the consumers
+by site, and connects them: by a memory stream inside a site, by a channel between sites. It also follows how streams
+are split and put together again, because that decides how a merge orders its inputs:
 
 * Every source numbers its windows; functions keep the numbers (ordinals).
 * Streams that descend from one numbering are merged by ordinal, which restores the order of the central plan.
@@ -17,8 +17,9 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from gsdm_grid.errors import FlowError, GsdmError, SchemaError
+from gsdm_grid.errors import FlowError, GsdmError
 from gsdm_grid.flow import DataFlow, Vertex, push_selections
+from gsdm_grid.functions import Lengths, fixed_lengths
 from gsdm_grid.model import StreamType
 from gsdm_grid.planning.placement import THREADS, PlacementPolicy, place
 from gsdm_grid.planning.plan import Order, Plan, PlanOperator, PlanSite, PlanStream, StreamKind, StreamSpec
@@ -52,6 +53,7 @@ class CompiledStream:
     lineage: Lineage
     order: Order
     renumber: bool
+    lengths: Lengths
 
 
 def compile_flow(
@@ -133,8 +135,7 @@ def _compile_vertex(
     lineages = _input_lineages(vertex, inputs, compiled)
     try:
         result = vertex.resolved.result_type(types, vertex.params)
-    except SchemaError as error:
-        raise FlowError(f"vertex {vertex.id!r}", str(error)) from error
+        known = vertex.resolved.result_lengths(_input_lengths(vertex, inputs, compiled), vertex.params)
     except GsdmError as error:
         raise FlowError(f"vertex {vertex.id!r}", str(error)) from error
     if vertex.width != vertex.resolved.width(vertex.params):
@@ -142,6 +143,7 @@ def _compile_vertex(
             f"has {vertex.width} result streams where {vertex.resolved.width(vertex.params)} follow from its parameters"
         )
         raise FlowError(f"vertex {vertex.id!r}", reason)
+    lengths = {**{name: known[name] for name in known if name in result.attributes}, **fixed_lengths(result)}
     order: Order = "ordinal"
     renumber = False
     first = lineages[0]
@@ -155,14 +157,14 @@ def _compile_vertex(
             lineage = Lineage(vertex.id)
     elif vertex.resolved.kind == "partitioning":
         parts = [Lineage(first.numbering, (*first.splits, split), first.fresh) for split in _splits(vertex)]
-        return [CompiledStream(result, part, order, renumber) for part in parts]
+        return [CompiledStream(result, part, order, renumber, lengths) for part in parts]
     else:
         lineage = Lineage(first.numbering, first.splits, first.fresh and vertex.function_name == "identity")
     partitioned = any(consumer.resolved.kind == "partitioning" for consumer in flow.consumers(vertex.id))
     if partitioned and not lineage.splits and not lineage.fresh:
         renumber = True
         lineage = Lineage(vertex.id)
-    return [CompiledStream(result, lineage, order, renumber)]
+    return [CompiledStream(result, lineage, order, renumber, lengths)]
 
 
 def _splits(vertex: Vertex) -> list[Split]:
@@ -199,6 +201,18 @@ def _input_types(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[st
         assert given is not None
         types.append(given)
     return types
+
+
+def _input_lengths(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, CompiledStream]) -> list[Lengths]:
+    known: list[Lengths] = []
+    for source in vertex.inputs:
+        if isinstance(source, str):
+            known.append(compiled[source].lengths)
+        else:
+            stream = inputs[source]
+            assert stream.type is not None
+            known.append({**stream.lengths, **fixed_lengths(stream.type)})
+    return known
 
 
 def _input_lineages(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, CompiledStream]) -> list[Lineage]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gsdm_grid.flow import Role
+from gsdm_grid.functions import Lengths
 from gsdm_grid.model import StreamType
 
 HostKind = Literal["thread", "process", "ray", "spark", "local"]
@@ -27,7 +28,8 @@ class StreamSpec:
     Options of interfaces that hold live objects are not in the plan: ``live`` names where the process keeps them.
     ``shared``: other queries may read it through the same interface; ``identity`` says which streams are the same.
     ``reader`` is how each of them reads it (its overload policy, and options of that); ``overload`` is another policy
-    for this query. ``fresh``: its windows are numbered one by one.
+    for this query. ``fresh``: its windows are numbered one by one. ``lengths`` are those of its vectors, by attribute,
+    as far as its interface knows them.
     """
 
     name: str
@@ -40,6 +42,7 @@ class StreamSpec:
     reader: Mapping[str, Any] = field(default_factory=dict)
     overload: str | None = None
     fresh: bool = True
+    lengths: Lengths = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -125,10 +125,9 @@ class PlanSpace:
     def obstacle(self, plan: Candidate) -> str | None:
         """Why a plan is not in the space; None if it is."""
         try:
-            flow = self.flow(plan)
+            needed = self.hosts_of(self.flow(plan))
         except FlowError as error:
             return str(error)
-        needed = self.hosts_of(flow)
         hosts = sum(needed.values())
         if self.limits.hosts is not None and hosts > self.limits.hosts:
             return f"needs {hosts} hosts, at most {self.limits.hosts} are allowed"

@@ -14,12 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gsdm_grid.channels import EndOfStream, InterfaceContext, StreamInterface
+from gsdm_grid.channels.interface import equally_long
 from gsdm_grid.channels.pacing import Pacer
 from gsdm_grid.errors import QueryError
 from gsdm_grid.functions.library.radio import CHANNELS, Radio
 from gsdm_grid.model import Array, PhysicalWindow, StreamType, seconds
 
 FRESH_CYCLE = 256
+WINDOW = 8192
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class RadioSynthesizer:
 
     def __init__(
         self,
-        window: int = 8192,
+        window: int = WINDOW,
         seed: int = 0,
         sample_rate: int = 1_000_000,
         pool: int = 64,
@@ -155,6 +157,11 @@ class SyntheticRadio(StreamInterface):
     known_options: ClassVar[frozenset[str] | None] = frozenset(
         {"limit", "pool", "rate", "sample_rate", "seed", "stamp", "window"}
     )
+
+    @classmethod
+    def vector_lengths(cls, stream_type: StreamType, options: Mapping[str, Any]) -> dict[str, int]:
+        """See `StreamInterface`."""
+        return equally_long(stream_type, options.get("window", WINDOW))
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gsdm_grid.errors import QueryError, SchemaError
+from gsdm_grid.functions.lengths import Lengths, same_lengths
 from gsdm_grid.functions.registry import function_value
 from gsdm_grid.functions.sqf import StreamFunction, sqf
 from gsdm_grid.functions.windows import StreamView
@@ -34,7 +35,11 @@ def _joined_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> Str
     return combine_function(params["combine"]).result_type(inputs, {})
 
 
-@sqf(STREAM, returns=_one_type, kind="combining", builtin="S-Merge", name="S-Merge")
+def _joined_lengths(inputs: Sequence[Lengths], params: Mapping[str, Any]) -> Lengths:
+    return combine_function(params["combine"]).result_lengths(inputs, {})
+
+
+@sqf(STREAM, returns=_one_type, kind="combining", builtin="S-Merge", name="S-Merge", lengths=same_lengths)
 def s_merge(streams: Sequence[StreamView], timeout: float | None = None) -> Any:
     """Merge ordered streams into one ordered stream (thesis algorithm 14).
 
@@ -46,7 +51,13 @@ def s_merge(streams: Sequence[StreamView], timeout: float | None = None) -> Any:
 
 
 @sqf(
-    STREAM, returns=_joined_type, kind="combining", builtin="OS-Join", name="OS-Join", functions=("combine", "partial")
+    STREAM,
+    returns=_joined_type,
+    kind="combining",
+    builtin="OS-Join",
+    name="OS-Join",
+    functions=("combine", "partial"),
+    lengths=_joined_lengths,
 )
 def os_join(streams: Sequence[StreamView], combine: Any, timeout: float | None = None, partial: Any = None) -> Any:
     """Join sub-windows of the same window and combine them in order (thesis algorithm 15).
@@ -57,7 +68,7 @@ def os_join(streams: Sequence[StreamView], combine: Any, timeout: float | None =
     raise NotImplementedError("executed by the operator of the same name")
 
 
-@sqf(STREAM, returns=_one_type, kind="combining", builtin="union")
+@sqf(STREAM, returns=_one_type, kind="combining", builtin="union", lengths=same_lengths)
 def union(streams: Sequence[StreamView]) -> Any:
     """Windows of several streams as they arrive, numbered anew: it waits for nobody, and promises no order."""
     raise NotImplementedError("executed by the operator of the same name")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gsdm_grid.errors import QueryError
+from gsdm_grid.functions.lengths import same_lengths
 from gsdm_grid.functions.sqf import sqf
 from gsdm_grid.functions.strategies import window_distribute
 from gsdm_grid.functions.windows import StreamView, current_window, sliding_window, time_window
@@ -17,20 +18,20 @@ from gsdm_grid.model import STREAM, AttributeType, Ragged, StreamType, SystemClo
 AGGREGATES: Mapping[str, Any] = {"mean": np.mean, "sum": np.sum, "min": np.min, "max": np.max}
 
 
-@sqf(STREAM, whole=True)
+@sqf(STREAM, whole=True, lengths=same_lengths)
 def identity(s: StreamView) -> Any:
     """Windows as they are; relays are made of it."""
     return current_window(s)
 
 
-@sqf(STREAM, strategies=(window_distribute("overlap_part", size="$n", step="$n"),))
+@sqf(STREAM, strategies=(window_distribute("overlap_part", size="$n", step="$n"),), lengths=same_lengths)
 def sample(s: StreamView, n: int, seed: int = 0) -> Any:
     """One window out of each ``n``, chosen at random, yet the same whenever asked again (thesis 3.3.3)."""
     windows = sliding_window(s, n, n)
     return windows[int(np.random.default_rng([seed, s.ordinal]).integers(n))]
 
 
-@sqf(STREAM, whole=True, strategies=())
+@sqf(STREAM, whole=True, strategies=(), lengths=same_lengths)
 def timestamp_it(s: StreamView) -> Any:
     """The windows with the time of their arrival here as timestamp. In one place only: elsewhere it is another time."""
     v: Any = current_window(s)
@@ -83,6 +84,7 @@ def _aggregate(windows: Any, how: str) -> Any:
     STREAM,
     returns=_aggregate_type,
     strategies=(window_distribute("overlap_part", size="$size", step="$step"),),
+    lengths=same_lengths,
 )
 def aggregate(s: StreamView, size: int, step: int | None = None, how: str = "mean") -> Any:
     """Elementwise mean, sum, min or max over ``size`` windows, every ``step`` windows (default: jumping).
@@ -92,7 +94,12 @@ def aggregate(s: StreamView, size: int, step: int | None = None, how: str = "mea
     return _aggregate(sliding_window(s, size, step or size), how)
 
 
-@sqf(STREAM, returns=_aggregate_type, strategies=(window_distribute("time_overlap_part", span="$span"),))
+@sqf(
+    STREAM,
+    returns=_aggregate_type,
+    strategies=(window_distribute("time_overlap_part", span="$span"),),
+    lengths=same_lengths,
+)
 def time_aggregate(s: StreamView, span: float, how: str = "mean") -> Any:
     """Elementwise mean, sum, min or max over the last ``span`` seconds, at each window."""
     windows = time_window(s, span)

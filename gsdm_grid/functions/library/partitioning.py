@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from gsdm_grid.errors import SchemaError
 from gsdm_grid.functions.hashing import hash_values
+from gsdm_grid.functions.lengths import same_lengths
 from gsdm_grid.functions.sqf import sqf
 from gsdm_grid.functions.windows import StreamView, current_window
 from gsdm_grid.model import STREAM, PhysicalWindow, Ragged, Text, as_array
 
 
-@sqf(STREAM, whole=True, kind="partitioning")
+@sqf(STREAM, whole=True, kind="partitioning", lengths=same_lengths)
 def RRpart(s: StreamView, n: int, i: int, run: int = 1, stride: int = 1) -> Any:
     """Round robin (thesis 3.3.3): windows in turn to each of ``n`` partitions, ``run`` at a time.
 
@@ -37,7 +38,7 @@ def RRpart(s: StreamView, n: int, i: int, run: int = 1, stride: int = 1) -> Any:
     return v.select(mine)
 
 
-@sqf(STREAM, whole=True, kind="partitioning")
+@sqf(STREAM, whole=True, kind="partitioning", lengths=same_lengths)
 def hashpart(s: StreamView, n: int, i: int, key: str = "ts") -> Any:
     """By hash of the attribute ``key``: equal values always meet in the same partition."""
     v: Any = current_window(s)
@@ -53,7 +54,7 @@ def hash_column(block: PhysicalWindow, key: str) -> NDArray[np.uint64]:
     return hash_values(column)
 
 
-@sqf(STREAM, kind="partitioning", builtin="overlap_part", uses_neighbours=True)
+@sqf(STREAM, kind="partitioning", builtin="overlap_part", uses_neighbours=True, lengths=same_lengths)
 def overlap_part(s: StreamView, n: int, i: int, size: int, step: int | None = None, chunk: int = 64) -> Any:
     """Round robin for functions over ``sliding_window(s, size, step)``: ``chunk`` results in turn to each.
 
@@ -62,7 +63,7 @@ def overlap_part(s: StreamView, n: int, i: int, size: int, step: int | None = No
     raise NotImplementedError("executed by the operator of the same name")
 
 
-@sqf(STREAM, kind="partitioning", builtin="time_overlap_part", uses_neighbours=True)
+@sqf(STREAM, kind="partitioning", builtin="time_overlap_part", uses_neighbours=True, lengths=same_lengths)
 def time_overlap_part(s: StreamView, n: int, i: int, span: float, chunk: int = 64) -> Any:
     """Round robin for functions over ``time_window(s, span)``: ``chunk`` windows in turn, with history."""
     raise NotImplementedError("executed by the operator of the same name")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gsdm_grid.errors import FlowError, SchemaError
+from gsdm_grid.functions.lengths import Lengths, added_lengths, check_divides, degree_of, equal_parts, same_lengths
 from gsdm_grid.functions.sqf import sqf
 from gsdm_grid.functions.strategies import window_distribute, window_split
 from gsdm_grid.functions.windows import StreamView, current_window
@@ -22,7 +23,8 @@ Radio = create_stream_type(
     "Radio", {"x": "vector of complex64", "y": "vector of complex64", "z": "vector of complex64"}
 )
 Channel = create_stream_type("Channel", {"x": "vector of complex64"})
-Polar = create_stream_type("Polar", dict.fromkeys(("phi", "theta", "I", "Q", "U", "V"), "vector of float32"))
+POLAR_VECTORS = ("phi", "theta", "I", "Q", "U", "V")
+Polar = create_stream_type("Polar", dict.fromkeys(POLAR_VECTORS, "vector of float32"))
 
 CHANNELS = ("x", "y", "z")
 LINEAR = 1e-6  # V / I below which polarization is linear: single precision does not tell it from zero
@@ -51,25 +53,26 @@ def _fft(array: Array) -> Array:
     whole=True,
     strategies=(window_distribute(), window_split("fft3part", "fft3combine")),
     imports=("scipy.fft",),
+    lengths=same_lengths,
 )
 def fft3(s: StreamView) -> Any:
     """Fast Fourier transform of each of the three channels (thesis 3.3.1)."""
     return _each_length(current_window(s), lambda v: v.replace(**{c: _fft(v[c]) for c in CHANNELS}))
 
 
-@sqf(Radio, returns=Radio, whole=True, kind="partitioning")
+@sqf(Radio, returns=Radio, whole=True, kind="partitioning", lengths=equal_parts("fft3part", *CHANNELS))
 def fft3part(s: StreamView, n: int, i: int) -> Any:
     """Sub-window ``i`` of ``n`` for the radix-n FFT: every n-th sample from the i-th (decimation in time)."""
 
     def part(v: Any) -> Any:
         for c in CHANNELS:
-            _check_divides(v[c], n, "fft3part")
+            check_divides(v[c].shape[-1], n, "fft3part")
         return v.replace(**{c: v[c][..., i::n] for c in CHANNELS})
 
     return _each_length(current_window(s), part)
 
 
-@sqf(Radio, returns=Radio, whole=True, kind="combine", imports=("scipy.fft",))
+@sqf(Radio, returns=Radio, whole=True, kind="combine", imports=("scipy.fft",), lengths=added_lengths)
 def fft3combine(parts: Sequence[PhysicalWindow]) -> PhysicalWindow:
     """Last step of the radix-K FFT: spectra of the K sub-windows into the spectrum of the window, for any K.
 
@@ -102,6 +105,7 @@ def _twiddles(ways: int, length: int) -> Array:
     returns=Radio,
     whole=True,
     strategies=(window_distribute(), window_split("dft3part", "dft3combine")),
+    lengths=same_lengths,
 )
 def dft3(s: StreamView) -> Any:
     """Discrete Fourier transform of the three channels by its definition: an expensive function, O(n²)."""
@@ -116,7 +120,7 @@ def _dft(array: Array) -> Array:
     return array @ matrix
 
 
-@sqf(Radio, returns=Radio, whole=True, kind="partitioning")
+@sqf(Radio, returns=Radio, whole=True, kind="partitioning", lengths=equal_parts("dft3part", *CHANNELS))
 def dft3part(s: StreamView, n: int, i: int) -> Any:
     """Sub-window whose transform holds every n-th frequency from the i-th on (decimation in frequency).
 
@@ -124,7 +128,7 @@ def dft3part(s: StreamView, n: int, i: int) -> Any:
     """
 
     def fold(array: Array) -> Array:
-        length = _check_divides(array, n, "dft3part") // n
+        length = check_divides(array.shape[-1], n, "dft3part") // n
         turn = np.exp((-2j * np.pi / n) * (i * np.arange(n)))[:, None]
         slope = np.exp((-2j * np.pi / (n * max(length, 1))) * i * np.arange(length))
         folded: Array = (array.reshape(len(array), n, length) * turn).sum(axis=1) * slope
@@ -133,7 +137,7 @@ def dft3part(s: StreamView, n: int, i: int) -> Any:
     return _each_length(current_window(s), lambda v: v.replace(**{c: fold(v[c]) for c in CHANNELS}))
 
 
-@sqf(Radio, returns=Radio, whole=True, kind="combine")
+@sqf(Radio, returns=Radio, whole=True, kind="combine", lengths=added_lengths)
 def dft3combine(parts: Sequence[PhysicalWindow]) -> PhysicalWindow:
     """Interleave the frequencies that the sub-windows hold."""
     return _by_window(parts, lambda group: {c: _interleaved([p[c] for p in group]) for c in CHANNELS})
@@ -144,10 +148,17 @@ def _interleaved(spectra: Sequence[Array]) -> Array:
     return np.stack(spectra, axis=-1).reshape(count, length * len(spectra))
 
 
+def _polar_lengths(inputs: Sequence[Lengths], params: Mapping[str, Any]) -> Lengths:  # noqa: ARG001
+    lengths = {inputs[0].get(channel) for channel in CHANNELS}
+    length = lengths.pop()
+    return {} if lengths or length is None else dict.fromkeys(POLAR_VECTORS, length)
+
+
 @sqf(
     Radio,
     returns=Polar,
     whole=True,
+    lengths=_polar_lengths,
     strategies=(window_distribute(), window_split("slicepart", "polarcombine")),
 )
 def polarize(s: StreamView) -> Any:
@@ -161,7 +172,7 @@ def polarize(s: StreamView) -> Any:
     return _each_length(current_window(s), lambda v: v.as_type(Polar, **polarization(v["x"], v["y"], v["z"])))
 
 
-@sqf(Radio, returns=Polar, whole=True, imports=("scipy.fft",))
+@sqf(Radio, returns=Polar, whole=True, imports=("scipy.fft",), lengths=_polar_lengths)
 def polar(s: StreamView) -> Any:
     """`polarize` of `fft3` in one function (thesis 3.3.3)."""
 
@@ -234,17 +245,40 @@ def _sliced_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> Str
     return stream_type
 
 
+def _named(vectors: str | Sequence[str]) -> list[str]:
+    return [vectors] if isinstance(vectors, str) else list(vectors)
+
+
 def _sliced(stream_type: StreamType, vectors: Sequence[str] | None) -> list[str]:
     """Names of the attributes to slice: those asked for, or all vectors."""
     if vectors is not None:
-        return [vectors] if isinstance(vectors, str) else list(vectors)
+        return _named(vectors)
     names = [name for name, kind in stream_type.attributes.items() if kind.shape != ()]
     if not names:
         raise SchemaError(stream_type.name, None, "at least one vector, to slice", "none")
     return names
 
 
-@sqf(STREAM, returns=_sliced_type, whole=True, kind="partitioning")
+def _sliced_lengths(inputs: Sequence[Lengths], params: Mapping[str, Any]) -> Lengths:
+    """Slices may differ by one in length; vectors that are sliced must be equally long."""
+    lengths, chosen = dict(inputs[0]), params.get("vectors")
+    n, i = degree_of(params, "slicepart"), params["i"]
+    names = list(lengths) if chosen is None else [name for name in _named(chosen) if name in lengths]
+    _check_equally_long({name: lengths[name] for name in names})
+    return lengths | {name: _slice_end(lengths[name], n, i + 1) - _slice_end(lengths[name], n, i) for name in names}
+
+
+def _slice_end(length: int, n: int, i: int) -> int:
+    return length * i // n
+
+
+def _check_equally_long(lengths: Lengths) -> None:
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise FlowError("slicepart", f"vectors of one window differ in length ({listed}): name some in 'vectors'")
+
+
+@sqf(STREAM, returns=_sliced_type, whole=True, kind="partitioning", lengths=_sliced_lengths)
 def slicepart(s: StreamView, n: int, i: int, vectors: Sequence[str] | None = None) -> Any:
     """Sub-window ``i`` of ``n``: a contiguous slice of each vector, for functions of single elements.
 
@@ -253,46 +287,45 @@ def slicepart(s: StreamView, n: int, i: int, vectors: Sequence[str] | None = Non
 
     def cut(array: Array) -> Array:
         length = array.shape[-1]
-        return array[..., length * i // n : length * (i + 1) // n]
+        return array[..., _slice_end(length, n, i) : _slice_end(length, n, i + 1)]
 
     def part(v: Any) -> Any:
         names = _sliced(v.type, vectors)
-        lengths = {name: v[name].shape[-1] for name in names}
-        if len(set(lengths.values())) > 1:
-            listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            raise FlowError("slicepart", f"vectors of one window differ in length ({listed}): name some in 'vectors'")
+        _check_equally_long({name: v[name].shape[-1] for name in names})
         return v.replace(**{name: cut(v[name]) for name in names})
 
     return _each_length(current_window(s), part)
 
 
-@sqf(Polar, returns=Polar, whole=True, kind="combine")
+@sqf(Polar, returns=Polar, whole=True, kind="combine", lengths=added_lengths)
 def polarcombine(parts: Sequence[PhysicalWindow]) -> PhysicalWindow:
     """Slices one after the other."""
-    names = [name for name in Polar.attributes if name != "ts"]
+    return _concatenated(parts, POLAR_VECTORS)
+
+
+@sqf(STREAM, returns=_sliced_type, whole=True, kind="combine", lengths=added_lengths)
+def slicecombine(parts: Sequence[PhysicalWindow]) -> PhysicalWindow:
+    """Slices of all vectors one after the other, for any type: what `slicepart` without ``vectors`` has cut."""
+    return _concatenated(parts, _sliced(parts[0].type, None))
+
+
+def _concatenated(parts: Sequence[PhysicalWindow], names: Sequence[str]) -> PhysicalWindow:
     return _by_window(parts, lambda group: {name: np.concatenate([p[name] for p in group], axis=-1) for name in names})
 
 
-@sqf(Radio, returns=Channel, whole=True)
+@sqf(Radio, returns=Channel, whole=True, lengths=same_lengths)
 def xchannel(s: StreamView) -> Any:
     """Timestamp and x channel only (thesis 3.3.3): a projection."""
     v: Any = current_window(s)
     return v.as_type(Channel)
 
 
-@sqf(Radio, returns=Radio, whole=True, imports=("scipy.fft",))
+@sqf(Radio, returns=Radio, whole=True, imports=("scipy.fft",), lengths=same_lengths)
 def xmagn(s: StreamView, threshold: float) -> Any:
     """Only windows whose x channel has a spectral magnitude above the threshold (thesis 3.3.3)."""
     v: Any = current_window(s)
     keep = [bool(len(x)) and np.abs(_fft(x)).max() > threshold for x in v.x]
     return v.select(np.array(keep, bool))
-
-
-def _check_divides(array: Array, ways: int, function: str) -> int:
-    length = int(array.shape[-1])
-    if length % ways:
-        raise FlowError(function, f"a window of {length} samples cannot be split in {ways} equal parts")
-    return length
 
 
 def _by_window(parts: Sequence[PhysicalWindow], combine: Any) -> PhysicalWindow:

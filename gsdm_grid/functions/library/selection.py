@@ -8,6 +8,7 @@ from typing import Any
 
 from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.functions.expressions import Checked, Expression, TupleFault
+from gsdm_grid.functions.lengths import same_lengths
 from gsdm_grid.functions.sqf import sqf
 from gsdm_grid.functions.windows import StreamView, current_window
 from gsdm_grid.model import STREAM, StreamType
@@ -29,7 +30,7 @@ def _same_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> Strea
     return inputs[0]
 
 
-@sqf(STREAM, returns=_same_type, whole=True)
+@sqf(STREAM, returns=_same_type, whole=True, lengths=same_lengths)
 def where(s: StreamView, condition: str) -> Any:
     """The windows for which the condition holds, such as ``"spd < 40 and lane != 4"``; see `expressions`.
 

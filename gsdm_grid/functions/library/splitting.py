@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gsdm_grid.functions.lengths import same_lengths
 from gsdm_grid.functions.routing import Routing
 from gsdm_grid.functions.sqf import sqf
 from gsdm_grid.functions.windows import StreamView
@@ -23,7 +24,7 @@ def _split_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> Stre
     return inputs[0]
 
 
-@sqf(STREAM, returns=_split_type, kind="partitioning", builtin="split", results="w")
+@sqf(STREAM, returns=_split_type, kind="partitioning", builtin="split", results="w", lengths=same_lengths)
 def split(s: StreamView, w: int, rfn: Any = None, bfn: Any = None, total: int | None = None, below: int = 1) -> Any:
     """Split a stream into ``w`` streams: ``rfn`` routes each tuple to one, ``bfn`` says what goes to all of them.
 
@@ -33,7 +34,7 @@ def split(s: StreamView, w: int, rfn: Any = None, bfn: Any = None, total: int | 
     raise NotImplementedError("executed by the operator of the same name")
 
 
-@sqf(STREAM, kind="partitioning", builtin="route", results="w")
+@sqf(STREAM, kind="partitioning", builtin="route", results="w", lengths=same_lengths)
 def route(s: StreamView, w: int, below: int = 1) -> Any:
     """Whole physical windows to ``w`` streams, at random and evenly, without looking inside (the window router).
 

@@ -119,8 +119,9 @@ def test_the_next_round_waits_for_the_trials_of_this_one(grid):
 
 
 def test_a_failed_trial_is_reported_and_does_not_stop_the_others(grid):
-    odd = radio(3, window=63)  # cannot be split in two
-    done = grid.optimize(specification("odd", inputs=[odd]), count=COUNT, search=QUICK, wait=True, timeout_s=60)
+    grid.record_segment(radio(3, window=63), 128, "odd")  # cannot be split in two, which shows when it is read
+    recorded = specification("odd", inputs=[{"segment": "odd"}])
+    done = grid.optimize(recorded, count=COUNT, search=QUICK, wait=True, timeout_s=60)
     rows = {row["key"]: row for row in done.choice["table"]}
     assert "cannot be split" in rows["window_split-2"]["error"]
     assert done.choice["key"] in ("central", "window_distribute-2")
@@ -128,6 +129,17 @@ def test_a_failed_trial_is_reported_and_does_not_stop_the_others(grid):
     assert "cannot be split" in report
     assert "data:image/png;base64," in report
     assert grid.optimization_picture(done.id).startswith(b"\x89PNG")
+
+
+def test_a_plan_that_cannot_split_windows_of_a_known_length_is_not_tried(grid):
+    odd = radio(3, window=63)
+    done = grid.optimize(specification("known", inputs=[odd]), count=COUNT, search=QUICK, wait=True, timeout_s=60)
+    assert "window_split-2" not in {row["key"] for row in done.choice["table"]}
+    reasons = {one["plan"]: one["why"] for one in done.choice["skipped"]}
+    assert "cannot be split" in reasons["window_split-2"]
+    flow = {"template": "PCC", "args": [2, "fft3part", "fft3", {}, "OS-Join", {"combine": "fft3combine"}]}
+    with pytest.raises(ApiProblem, match="a window of 63 samples cannot be split in 2 equal parts"):
+        grid.submit({"name": "refused", "inputs": [odd], "flow": flow})
 
 
 def test_a_search_can_be_cancelled_and_is_forgotten(grid):

@@ -5,6 +5,7 @@ import pytest
 from scipy import fft
 
 from gsdm_grid.errors import QueryError
+from gsdm_grid.functions import functions
 from gsdm_grid.functions.library.radio import (
     CHANNELS,
     Channel,
@@ -389,3 +390,14 @@ def test_slices_are_cut_of_the_vectors_that_are_named(run):
     assert (part.a.tolist(), part.b.tolist()) == ([[3, 4]], [[5, 6, 7]])
     with pytest.raises(QueryError, match=r"differ in length \(a 4, b 3\): name some in 'vectors'"):
         run(slicepart, block, 2, 1)
+
+
+def test_slices_of_any_type_are_put_together_again():
+    Pair = create_stream_type("SlicedPair", {"a": "vector of float32", "b": "vector of int32", "name": "string"})
+    a, b = np.arange(14, dtype=np.float32).reshape(2, 7), np.arange(14, dtype=np.int32).reshape(2, 7)
+    block = Pair.block(ts=[0, 1], a=a, b=b, name=["u", "v"])
+    cuts = [slice(0, 2), slice(2, 4), slice(4, 7)]
+    whole = functions.get("slicecombine")([block.replace(a=a[:, cut], b=b[:, cut]) for cut in cuts])
+    np.testing.assert_array_equal(whole.a, a)
+    np.testing.assert_array_equal(whole.b, b)
+    assert list(whole.name) == ["u", "v"]

@@ -4,9 +4,24 @@ import json
 
 import pytest
 
-from gsdm_grid import PCC, Channel, Polar, Radio, central, lpipe, parallel, partition, pipe
+from gsdm_grid import (
+    PCC,
+    Channel,
+    Polar,
+    Radio,
+    central,
+    create_stream_type,
+    current_window,
+    lpipe,
+    parallel,
+    partition,
+    pipe,
+    register_input_stream,
+    sqf,
+)
 from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.flow import DataFlow
+from gsdm_grid.functions import equal_parts
 from gsdm_grid.planning import StreamSpec, compile_flow
 
 
@@ -141,3 +156,73 @@ def test_a_function_of_one_stream_with_two_inputs_is_refused():
 def test_a_function_that_is_unknown_here_is_refused():
     with pytest.raises(QueryError, match="ghost"):
         compiled(changed(central("S-Merge", None, 2), function={"name": "ghost"}), [inp("a"), inp("b")])
+
+
+def radio_of(length):
+    return StreamSpec("in", "udp", Radio, lengths=dict.fromkeys("xyz", length))
+
+
+def split_fft(n, fun="fft3", params=None):
+    return PCC(n, "fft3part", fun, params, "OS-Join", {"combine": "fft3combine"})
+
+
+def test_a_degree_that_does_not_divide_the_vector_is_refused_where_its_length_is_known():
+    with pytest.raises(FlowError, match=r"vertex 'fft3part.0': fft3part: a window of 63 samples .* in 2 equal parts"):
+        compiled(split_fft(2), [radio_of(63)])
+    compiled(split_fft(3), [radio_of(63)])
+    compiled(split_fft(2))  # nothing is known of its length
+
+
+def test_lengths_are_followed_through_functions_splits_and_combinations():
+    tree = split_fft(2, "PCC", [4, "fft3part", "fft3", {}, "OS-Join", {"combine": "fft3combine"}])
+    compiled(tree, [radio_of(64)])
+    with pytest.raises(FlowError, match="a window of 6 samples cannot be split in 4"):
+        compiled(tree, [radio_of(12)])
+    with pytest.raises(FlowError, match="a window of 12 samples cannot be split in 5"):
+        compiled(pipe(split_fft(2), split_fft(5)), [radio_of(12)])
+    with pytest.raises(FlowError, match="a window of 12 samples cannot be split in 5"):
+        compiled(pipe(PCC(2, "RRpart", "fft3", {}, "S-Merge"), split_fft(5)), [radio_of(12)])
+    compiled(pipe("own_lengths", split_fft(5)), [radio_of(12)])
+
+
+@sqf(Radio, returns=Radio)
+def own_lengths(s):
+    return current_window(s)
+
+
+def test_a_length_that_the_stream_type_fixes_is_known():
+    fixed = create_stream_type("FixedPair", {"v": "vector[9] of float32"})
+
+    @sqf(fixed, kind="partitioning", lengths=equal_parts("pairs"), register=False)
+    def pairs(s, n, i):
+        return current_window(s)
+
+    with pytest.raises(FlowError, match="pairs: a window of 9 samples cannot be split in 2"):
+        compiled(PCC(2, pairs, "identity", {}, "S-Merge"), [inp(stream_type=fixed)])
+
+
+def test_vectors_to_slice_must_be_equally_long_where_their_lengths_are_known():
+    uneven = StreamSpec("in", "udp", Radio, lengths={"x": 8, "y": 8, "z": 7})
+    with pytest.raises(FlowError, match=r"differ in length \(x 8, y 8, z 7\)"):
+        compiled(PCC(2, "slicepart", "fft3", {}, "S-Merge"), [uneven])
+    compiled(PCC(3, "slicepart", "polarize", {}, "OS-Join", {"combine": "polarcombine"}), [radio_of(8)])
+
+
+@pytest.mark.parametrize(
+    ("interface", "options", "length"),
+    [
+        ("synthetic_radio", {"window": 63}, 63),
+        ("synthetic_radio", {}, 8192),
+        ("synthetic_radio", {"window": "long"}, None),
+        ("raw_iq", {"window": 10}, 10),
+        ("sigmf", {"window": 10}, 10),
+        ("sigmf", {"path": "recording"}, 77),
+        ("sigmf", {"path": "nowhere"}, None),
+        ("udp", {}, None),
+    ],
+)
+def test_sources_tell_the_lengths_that_their_options_or_recordings_have(tmp_path, interface, options, length):
+    (tmp_path / "recording.sigmf-meta").write_text(json.dumps({"global": {"gsdm:window": 77}}))
+    located = {name: str(tmp_path / value) if name == "path" else value for name, value in options.items()}
+    stream = register_input_stream("Radio", None, interface, **located)
+    assert stream.spec().lengths == ({} if length is None else dict.fromkeys("xyz", length))

@@ -2,8 +2,10 @@
 
 import pytest
 
-from gsdm_grid import sqf
+from gsdm_grid import Radio, sqf
+from gsdm_grid.coordination.optimizing import hosts_counter
 from gsdm_grid.errors import PlanError
+from gsdm_grid.planning import StreamSpec, placement_policy
 from gsdm_grid.planning.candidates import Stage
 from gsdm_grid.planning.plan_space import Limits, PlanSpace
 
@@ -104,3 +106,12 @@ def test_a_space_that_is_too_large_is_not_listed_but_has_beginnings():
     assert begun[:2] == ["central+central+central", "fused-central"]
     assert "fused-window_distribute-2-run4" in begun
     assert all(space.holds(plan) for plan in space.beginnings())
+
+
+def test_a_plan_that_does_not_compile_is_left_out_with_the_reason():
+    inputs = [StreamSpec("in", "udp", Radio, lengths=dict.fromkeys("xyz", 6))]
+    space = PlanSpace(
+        FFT3, Limits(most=4, shapes=("flat",)), hosts_of=hosts_counter(inputs, placement_policy("threads"))
+    )
+    assert keys(space) == ["central", "window_distribute-2", "window_split-2", "window_distribute-4"]
+    assert "a window of 6 samples cannot be split in 4 equal parts" in space.left_out()["window_split-4"]
