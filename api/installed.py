@@ -23,7 +23,7 @@ from api.errors import Problem
 from gsdm_grid.channels import StreamInterface, interfaces
 from gsdm_grid.channels.generator import GeneratorSource
 from gsdm_grid.errors import FlowError
-from gsdm_grid.flow.graph import FUNCTION
+from gsdm_grid.functions.registry import FUNCTION
 
 _PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d][\w.]*")
 
