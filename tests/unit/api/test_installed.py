@@ -4,6 +4,7 @@ import pytest
 
 from api.errors import Problem
 from api.installed import calls_code, check_paths, check_specification
+from gsdm_grid.channels import interfaces
 from gsdm_grid.errors import FlowError
 
 GENERATOR_PATH = "gsdm_grid.channels.generator:GeneratorSource"
@@ -37,6 +38,7 @@ DATA = ["S-Merge", "127.0.0.1:5555", "nolocalhost:80", "http://10.0.0.1", ":", "
     ids=["input", "output", "function", "flow", "params"],
 )
 def test_no_document_names_code_by_its_path(document, path, role):
+    interfaces.names()  # our own are imported when they are first asked for
     before = set(sys.modules)
     with pytest.raises(FlowError, match=r"--allow-module\): none"):
         check_specification(document(path), role)
