@@ -44,7 +44,7 @@ def test_the_logs_show_tables_and_the_tasks_link_to_the_coordinator(airflow, opt
     assert links["Query"] == f"{coordinator.url}/queries/spectrum"
     assert links["Trial"].startswith(f"{coordinator.url}/trials/trial-")
     report = airflow.log(optimized, only(tasks, "report"))
-    assert "chosen: " in report
+    assert "chosen by all measurements together: " in report
     assert "run again in turn" in report
     assert "not tried:" in report
 
@@ -60,7 +60,7 @@ def test_a_trial_that_fails_is_reported_and_does_not_stop_the_others(airflow, cl
     assert failed["try_number"] == 1
     assert "neighbours are missing" in airflow.log(run, failed)
     assert "neighbours are missing" in airflow.log(run, airflow.task(run, "report"))
-    assert "chosen: central" in airflow.log(run, airflow.task(run, "report"))
+    assert "trying.fragile on one site" in airflow.log(run, airflow.task(run, "report"))
 
 
 def test_a_task_takes_its_trial_up_again_when_the_coordinator_was_killed_meanwhile(

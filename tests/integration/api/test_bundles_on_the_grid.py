@@ -68,6 +68,7 @@ def split_results(service, how, placement):
             client.run(name, timeout_s=180)
             blocks.append(np.concatenate([block.x for block in client.result_blocks(name)]))
             client.drop(name)
+        client.remove_bundle("lib")
         return blocks
 
 

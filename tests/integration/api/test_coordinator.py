@@ -108,16 +108,21 @@ def test_code_by_name_needs_an_admin(start):
         coordinator.submit({**SPECIFICATION, "inputs": [source]}, "t", "operator")
 
 
+@sqf(Radio, register=False)
+def failing(s):
+    """Fails at its first window."""
+    raise ValueError(f"{len(current_window(s).x)} samples are not enough")
+
+
 def test_a_query_that_fails_says_why_and_can_be_run_again(start):
+    functions.add(failing)
     coordinator = start()
-    broken = {**RADIO, "options": {**RADIO["options"], "window": 100}}  # 64 parts do not divide it
-    flow = {"template": "parallelize", "args": ["fft3", {}, "window_split", 64]}
-    coordinator.submit({"name": "q", "inputs": [broken], "flow": flow}, "t", "operator")
+    coordinator.submit({"name": "q", "inputs": [RADIO], "function": "failing"}, "t", "operator")
     coordinator.act("q", "run")
     query = eventually(lambda: coordinator.view("q"), lambda query: query["state"] == "failed")
     assert query["error"]["type"] == "urn:gsdm:problem:function-failed"
-    assert "fft3part" in query["error"]["detail"]
-    coordinator.replace("q", {"inputs": [RADIO], "flow": flow}, "operator", None)
+    assert "64 samples are not enough" in query["error"]["detail"]
+    coordinator.replace("q", {"inputs": [RADIO], "function": "fft3"}, "operator", None)
     done(coordinator, coordinator.act("q", "run", {"stop": {"count": 10}}))
     run_over(coordinator)
     assert ordinals(coordinator.result_log("q", None)) == list(range(10))
@@ -328,10 +333,9 @@ def test_a_query_shows_which_action_failed_and_is_not_said_to_be_on_its_way(star
 
 
 def test_a_query_that_failed_while_it_ran_is_not_said_to_be_on_its_way(start):
+    functions.add(failing)
     coordinator = start()
-    broken = {**RADIO, "options": {**RADIO["options"], "window": 100}}  # 64 parts do not divide it
-    flow = {"template": "parallelize", "args": ["fft3", {}, "window_split", 64]}
-    coordinator.submit({"name": "q", "inputs": [broken], "flow": flow}, "t", "operator")
+    coordinator.submit({"name": "q", "inputs": [RADIO], "function": "failing"}, "t", "operator")
     operation = coordinator.act("q", "run")
     query = eventually(lambda: coordinator.view("q"), lambda query: query["state"] == query["desired"] == "failed")
     assert (query["failure"]["action"], query["failure"]["operation"]) == ("run", operation["id"])

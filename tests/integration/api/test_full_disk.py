@@ -136,7 +136,7 @@ def test_a_full_disk_at_start_leaves_nothing_behind_and_is_said_in_one_sentence(
     assert not services.coordinator.ready
 
     command = [sys.executable, "-m", "gsdm_grid.cli", "serve", "--port", "0", "--home", str(tmp_path)]
-    command += ["--placement", "threads"]
+    command += ["--placement", "processes"]
     limit = ["prlimit", f"--fsize={48 << 10}"]
     ended = subprocess.run([*limit, *command], capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 1, ended.stderr
