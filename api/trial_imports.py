@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from api.errors import Problem
+from gsdm_grid.functions import packages as known_packages
 
 _RUN = "import sys; from api.trial_imports import main; main(*sys.argv[1:])"
 _IMPORTED = "imported"
@@ -28,7 +29,8 @@ def in_a_process(limit_s: float) -> Callable[[str, Path, str | None], None]:
     def try_import(module: str, folder: Path, packages: str | None) -> None:
         with tempfile.TemporaryDirectory(prefix="gsdm-import-") as scratch:
             answer = Path(scratch) / "answer"
-            code = _exit_code([sys.executable, "-c", _RUN, module, str(folder), str(answer), packages or ""], limit_s)
+            required = str(known_packages.get(packages).folder) if packages is not None else ""
+            code = _exit_code([sys.executable, "-c", _RUN, module, str(folder), str(answer), required], limit_s)
             text = answer.read_text() if answer.exists() else ""
         if text == _IMPORTED and code == 0:
             return
@@ -58,14 +60,14 @@ def _exit_code(command: list[str], limit_s: float) -> int | None:
         process.wait()
 
 
-def main(module: str, folder: str, answer: str, packages: str) -> None:
-    """In the other process: import the package, and say what came of it."""
+def main(module: str, folder: str, answer: str, required: str) -> None:
+    """In the other process: import the package, with the folder of what it requires; say what came of it."""
     from api.bundles import import_package
-    from gsdm_grid.functions import packages as known_packages
 
+    if required:
+        sys.path.append(required)
     try:
-        with known_packages.importing(packages or None):
-            import_package(module, Path(folder))
+        import_package(module, Path(folder))
     except Problem as problem:
         Path(answer).write_text(str(problem.extras["cause"]))
     else:

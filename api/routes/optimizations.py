@@ -70,8 +70,8 @@ async def submit_optimization(
     return OptimizationDocument.model_validate(made)
 
 
-@searches.post(
-    "/check",
+@router.post(
+    "/v1/optimization-checks",
     responses=responses(*COMMON, *BODY, "no-resources"),
     openapi_extra=_body(PostedOptimization),
 )

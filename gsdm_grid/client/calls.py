@@ -267,7 +267,7 @@ def optimize(body: Document, idempotency_key: str | None = None) -> Call[Optimiz
 def check_optimization(body: Document) -> Call[Document]:
     """Whether a search can begin; members that are None are left out."""
     given = {name: value for name, value in body.items() if value is not None}
-    return Call(Request("POST", path("optimizations", "check"), json=given), _json)
+    return Call(Request("POST", path("optimization-checks"), json=given), _json)
 
 
 def optimization(optimization_id: str) -> Call[Optimization]:
