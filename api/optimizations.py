@@ -112,7 +112,7 @@ class Optimizations:
     def remove(self, optimization_id: str) -> None:
         """Cancel a search if it is under way, and forget it and its trials."""
         self._row(optimization_id)
-        with self._store.begin() as connection:
+        with self._trials.storing, self._store.begin() as connection:
             connection.execute(table.delete().where(table.c.id == optimization_id))
         for trial in self._trials.all_of_search(optimization_id):
             self._trials.remove(trial["id"])

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from api.errors import Problem, document, problem_of
 from api.operations import Operations
-from api.store import Store
+from api.store import Store, optimizations
 from api.store import trials as table
 from gsdm_grid import Grid
 from gsdm_grid.channels import interfaces
@@ -42,6 +42,8 @@ class Trials:
         self._grid = grid
         self._ids = IdFactory()
         self._lock = threading.Lock()
+        self.storing = threading.Lock()
+        """Held while a trial of a search is stored, and while a search is removed: no trial outlives its search."""
         self._pools: dict[str, threading.Lock] = {}
 
     def submit(
@@ -92,7 +94,11 @@ class Trials:
             "key": key,
             "latency": latency,
         }
-        with self._store.begin() as connection:
+        with self.storing, self._store.begin() as connection:
+            if optimization is not None:
+                search = sa.select(optimizations.c.id).where(optimizations.c.id == optimization)
+                if connection.execute(search).first() is None:
+                    raise Problem("not-found", f"there is no optimization {optimization!r:.60}")
             connection.execute(table.insert().values(**trial))
             operation = self._operations.record(connection, trial["id"], "trial")
         return trial, operation

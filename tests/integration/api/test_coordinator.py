@@ -377,3 +377,10 @@ def test_what_only_looks_like_a_name_is_no_use_of_it(start):
     assert coordinator.uses("sink", "q") is None
     assert coordinator.uses("function", "fft3") == "q"
     assert coordinator.uses("type", "Radio") == "q"
+
+
+def test_a_search_that_was_removed_gets_no_more_trials(start):
+    coordinator = start()
+    with pytest.raises(Problem, match="there is no optimization 'opt-gone'"):
+        coordinator.trials.stored(SPECIFICATION, 100, "t", "admin", "opt-gone", "central", False)
+    assert coordinator.trials.all_of_search("opt-gone") == []
