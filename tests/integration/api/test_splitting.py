@@ -58,7 +58,7 @@ def _splitters(sites):
         ({"template": "fsplit", "w": 3, "rfn": "os:getpid"}, "os:getpid"),
         (
             {"template": "fsplit", "w": 3, "rfn": {"$function": {"name": "f", "code": "gASVAAAA"}}},
-            "must not carry code",
+            "'$function' is only for plans",
         ),
         ({"template": "splitstream", "w": 3, "rfn": "ts % w", "plan": "bush"}, "unknown split plan 'bush'"),
     ],
