@@ -98,6 +98,7 @@ def main(arguments: list[str]) -> int:
     """Run the lanes; 0 if every test passed."""
     parser = argparse.ArgumentParser("gsdm test", description="Runs all tests in two lanes.")
     parser.add_argument("--long", action="store_true", help="run the long repetitions too")
+    parser.add_argument("--in-turn", action="store_true", help="run one lane after the other: slower, and undisturbed")
     parser.add_argument("-k", dest="expression", help="run only the tests whose names match, as pytest does")
     parser.add_argument("--record-times", action="store_true", help="write what each file took to tests/seconds.json")
     options = parser.parse_args(arguments)
@@ -105,9 +106,11 @@ def main(arguments: list[str]) -> int:
     pytest_options = ["--long"] * options.long + (["-k", options.expression] if options.expression else [])
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gsdm-test-") as folder:
-        lanes = [Lane(name, Path(folder), pytest_options) for name in LANES]
+        lanes: list[Lane] = []
         try:
-            _follow(lanes, expected, began_s)
+            for together in [[name] for name in LANES] if options.in_turn else [LANES]:
+                lanes += [Lane(name, Path(folder), pytest_options) for name in together]
+                _follow(lanes, expected, began_s)
         except KeyboardInterrupt:
             _interrupt(lanes)
             return 130
