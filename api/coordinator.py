@@ -150,8 +150,11 @@ class Coordinator:
         self._changes.put(None)
         if self._recorder.is_alive():
             self._recorder.join(10)
-        with self._store.begin() as connection:  # an end that was asked for is no crash
-            connection.execute(queries.update().values(starting=None))
+        try:
+            with self._store.begin() as connection:  # an end that was asked for is no crash
+                connection.execute(queries.update().values(starting=None))
+        except sa.exc.SQLAlchemyError:
+            _log.exception("it could not be stored that the coordinator was asked to end")
         with self._lock:
             for log in self._logs.values():
                 log.close()
@@ -700,7 +703,10 @@ class Coordinator:
     def _record_changes(self) -> None:
         while True:
             for name in [name for name, at_s in list(self._settles_s.items()) if time.monotonic() > at_s]:
-                self._settled(name)
+                try:
+                    self._settled(name)
+                except sa.exc.SQLAlchemyError:
+                    _log.exception("it could not be stored that a query has settled", extra={"query": name})
             try:
                 change = self._changes.get(timeout=LOOK_S)
             except Empty:

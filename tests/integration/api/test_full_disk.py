@@ -96,6 +96,19 @@ def test_a_file_that_may_not_grow_is_a_full_disk(make_client):
         assert submit(client, "q").status_code == 201
 
 
+def test_states_are_stored_again_after_a_disk_was_full_for_a_while(make_client, caplog):
+    _, client = make_client()
+    document = {"name": "q", "inputs": [RADIO], "function": "identity", "outputs": [{"interface": "null"}]}
+    with client:
+        assert client.post("/v1/queries", json=document).status_code == 201
+        running = client.post("/v1/queries/q/run").headers["Location"]
+        eventually(lambda: client.get(running).json()["status"], "succeeded".__eq__, 30)
+        with file_size_limit(4096):
+            eventually(lambda: "it could not be stored that a query has settled" in caplog.text, timeout_s=30)
+        assert client.post("/v1/queries/q/deactivate").status_code == 202
+        eventually(lambda: client.get("/v1/queries/q").json()["state"], "installed".__eq__, 30)
+
+
 def test_an_outcome_that_finds_no_room_is_stored_once_there_is_some(tmp_path):
     store = Store(f"sqlite:///{tmp_path / 'store.sqlite'}")
     database = SmallDatabase(store.engine)
