@@ -113,7 +113,9 @@ class Coordinator:
         self._recorder.start()
         self.operations.forget_old()
         rows = self._store.rows(sa.select(queries))
-        verdict = crashes.judge({row["name"]: row["starting"] for row in rows if row["starting"]})
+        watched = {row["name"]: row["starting"] for row in rows if row["starting"]}
+        kept = {name: crashes.kept_results(self._results_of(name)) for name in watched}
+        verdict = crashes.judge({name: crashes.with_deliveries(one, kept[name]) for name, one in watched.items()})
         self._deaths = dict(verdict.again)
         for name in verdict.blamed:
             self._give_up(name)
@@ -490,7 +492,7 @@ class Coordinator:
         with self._suspect if one_by_one and deaths else contextlib.nullcontext():
             watched = crashes.in_threads(query.plan or self._compiled(self._specification(self._row(name))))
             if watched:
-                self._mark(name, crashes.mark("starting", deaths))
+                self._mark(name, crashes.mark("starting", deaths, crashes.kept_results(self._results_of(name))))
             try:
                 yield
             except BaseException:
@@ -656,7 +658,7 @@ class Coordinator:
         self._ran.pop(name, None)
         for key in [key for key in self._logs if key[0] == name]:
             self._logs.pop(key).remove()
-        shutil.rmtree(self.settings.home / "results" / name, ignore_errors=True)
+        shutil.rmtree(self._results_of(name), ignore_errors=True)
 
     def _live(self, name: str) -> tuple[dict[str, Any], ContinuousQuery]:
         """What is stored of a query, and the query on the grid; made of that, if it is not there yet."""
@@ -685,11 +687,15 @@ class Coordinator:
                 made.adopt(Plan.from_json(row["plan"]))
             return row, made
 
+    def _results_of(self, name: str) -> Path:
+        """The folder of what is kept of a query's results."""
+        return self.settings.home / "results" / name
+
     def _log(self, name: str, stream: str, stream_type: Any) -> ResultLog:
         with self._lock:
             if (name, stream) not in self._logs:
                 self._row(name)  # it may have been removed while it was being installed
-                path = self.settings.home / "results" / name / stream
+                path = self._results_of(name) / stream
                 self._logs[name, stream] = ResultLog(path, stream_type, keep_bytes=self.settings.result_bytes)
             return self._logs[name, stream]
 

@@ -1,9 +1,9 @@
-"""Which query ended the coordinator: functions in its own threads can do that, and would again after each start. Pure.
+"""Which query ended the coordinator: functions in its own threads can do that, and would again after each start.
 
 A query with functions in threads of the coordinator is watched from the moment it is started until it has run for
 `SETTLED_S`. If the coordinator dies meanwhile, that query is suspected:
 
-- one that was only being started, and was the only one, is not started by itself again;
+- one that was only being started, had delivered no window yet, and was the only one, is not started by itself again;
 - others are brought back, one after the other, so that the next death has one suspect; one that is suspected for the
   second time in a row is not started by itself again.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from gsdm_grid.planning import Plan
@@ -34,9 +35,27 @@ class Verdict:
     """To be brought back one after the other, with the deaths that each is suspected of."""
 
 
-def mark(phase: Phase, deaths: int) -> dict[str, Any]:
-    """What is stored of a query that is watched."""
-    return {"phase": phase, "deaths": deaths}
+def mark(phase: Phase, deaths: int, kept: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """What is stored of a query that is watched; ``kept`` is what `kept_results` gave when its start began."""
+    return {"phase": phase, "deaths": deaths, "kept": dict(kept or {})}
+
+
+def kept_results(folder: Path) -> dict[str, int]:
+    """The bytes of each file with windows below the folder of a query's results."""
+    return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*.log") if path.is_file()}
+
+
+def with_deliveries(starting: Mapping[str, Any], kept: Mapping[str, int]) -> Mapping[str, Any]:
+    """The mark of a query, given what is kept of its results now: one that has delivered windows was running.
+
+    A query delivers before the coordinator knows, and stores, that all its sites are active.
+
+    >>> with_deliveries(mark("starting", 0, {"out/0.log": 512}), {"out/0.log": 1024})["phase"]
+    'running'
+    """
+    before = starting.get("kept", {})
+    delivered = any(size > before.get(file, 0) for file, size in kept.items())
+    return {**starting, "phase": "running"} if delivered and starting["phase"] == "starting" else starting
 
 
 def judge(marks: Mapping[str, Mapping[str, Any]]) -> Verdict:
