@@ -359,15 +359,12 @@ class ContinuousQuery:
         return self.statistics()
 
     def positions(self) -> dict[str, int]:
-        """How many windows of each input stream have been read, as far as working nodes have reported."""
-        names = {stream.name for stream in self._plan.streams if stream.kind == "source"}
-        told = {
-            name: figures["position"]
-            for site in self.statistics().values()
-            for name, figures in site["streams"].items()
-            if name in names
-        }
-        return {**self._hosts.positions, **told}
+        """How many windows of each input stream have been read, as far as sites have reported; in the plan's order."""
+        sources = [stream.name for stream in self._plan.streams if stream.kind == "source"]
+        streams = [figures["streams"] for figures in self.statistics().values()]
+        reported = {name: of_site[name]["position"] for name in sources for of_site in streams if name in of_site}
+        known = {**self._hosts.positions, **reported}
+        return {name: known[name] for name in sorted(known, key=[*sources, *known].index)}
 
     @property
     def demands(self) -> Demands:

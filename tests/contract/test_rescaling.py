@@ -180,6 +180,26 @@ def test_windows_that_wait_in_a_merge_by_time_are_not_lost(threads_grid):
     assert got == expected[: len(got)]
 
 
+def test_positions_come_in_the_order_of_the_inputs_whichever_site_reports_first(threads_grid):
+    inputs = [register_input_stream(Level, [], name=name) for name in ("first", "second")]
+    flow = pipe(parallel(2, "identity"), central("S-Merge", None, 2))
+    query, same_query = (threads_grid.cq(flow, inputs) for _ in range(2))
+    try:
+        query.run().wait(60)
+        reports = query.refresh()
+        for sites in (list(reports), list(reversed(reports))):
+            same_query.compile()
+            for site in sites:
+                report = {"event": "statistics", "node": same_query.node(site), "statistics": reports[site]}
+                same_query.on_event(report)
+            assert list(same_query.positions()) == ["first", "second"]
+            same_query.drop()
+            same_query = threads_grid.cq(flow, inputs)
+    finally:
+        query.drop()
+        same_query.drop()
+
+
 def _divide(states, sites):
     """Counters by caller, where the partition by hash will look for them."""
     together = {caller: count for state in states for caller, count in state.items()}
