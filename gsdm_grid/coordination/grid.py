@@ -79,7 +79,13 @@ class Grid:
         self.control = ControlServer(self.key, self._on_event, self.settings.address)
         self._watcher = threading.Thread(target=self._watch, name="gsdm-watch", daemon=True)
         self._watcher.start()
-        atexit.register(self.close)
+        self.close_at_exit()
+
+    def close_at_exit(self) -> None:
+        """See that the grid is closed before what its hosts use, however late that was imported."""
+        if not self._closed.is_set():
+            atexit.unregister(self.close)
+            atexit.register(self.close)  # what is registered last is called first
 
     def cq(
         self,

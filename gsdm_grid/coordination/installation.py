@@ -67,6 +67,7 @@ class Installation:
             return
         with self.ending:
             pass
+        check()
         with self._lock:
             self._nodes |= {self.node(site) for site in sites}
         self._grid.control.expect(self.node(site) for site in sites)
@@ -82,6 +83,7 @@ class Installation:
                 with self._in_turn([request for (_, host), request in requests.items() if host in ACQUIRED], check):
                     for place, request in requests.items():
                         group = pools[place].start(request)
+                        self._grid.close_at_exit()
                         with self._lock:
                             self._groups.append(group)
             finally:

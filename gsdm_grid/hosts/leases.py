@@ -18,6 +18,7 @@ from typing import Any
 
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.base import HostRequest
+from gsdm_grid.hosts.ray_calls import RayCalls
 from gsdm_grid.planning import Bundle, Needs
 
 LOOK_S = 0.5
@@ -189,8 +190,9 @@ class RayLeases:
     autoscaler, and says how many it may come to have.
     """
 
-    def __init__(self, most_cpus: float | None = None) -> None:
+    def __init__(self, most_cpus: float | None, calls: RayCalls) -> None:
         self._most_cpus = most_cpus
+        self._calls = calls
         self._leases: list[Lease] = []
         self._lock = threading.Lock()
         self._turn = threading.Lock()
@@ -224,7 +226,7 @@ class RayLeases:
         while not self._turn.acquire(timeout=LOOK_S):
             lease.reason = self._why(lease)
             request.waiting(lease.reason)
-            self._check_deadline(lease, request, deadline_s)
+            self._check(lease, request, deadline_s)
         try:
             yield
         finally:
@@ -259,10 +261,12 @@ class RayLeases:
         while not group.wait(LOOK_S):
             lease.reason = self._why(lease)
             request.waiting(lease.reason)
-            self._check_deadline(lease, request, deadline_s)
+            self._check(lease, request, deadline_s)
         lease.got += together
 
-    def _check_deadline(self, lease: Lease, request: HostRequest, deadline_s: float) -> None:
+    def _check(self, lease: Lease, request: HostRequest, deadline_s: float) -> None:
+        if self._calls.closed:
+            raise ResourceError(f"query {request.query!r} gets no hosts: Ray is being shut down")
         if time.monotonic() > deadline_s:
             raise ResourceError(
                 f"query {request.query!r} found no hosts within {request.deadline_s:g} s: {lease.reason}"

@@ -7,8 +7,10 @@ yet: a node whose bundle is on the machine of a spare one takes it, and starts i
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
+import logging
 import os
 import threading
 from collections import Counter
@@ -20,12 +22,17 @@ from gsdm_grid.engine import Bootstrap, run_node
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.base import HostRequest
 from gsdm_grid.hosts.leases import Lease, RayLeases
+from gsdm_grid.hosts.ray_calls import RayCalls
+
+logger = logging.getLogger(__name__)
 
 NAMESPACE = "gsdm"
 EMBEDDED_CPUS = 64  # logical: actors mostly wait, so more of them than cores may live on one machine
 SETTLE_S = 2.0
 ALIVE_S = 2.0
 CLOSE_S = 5.0
+CALLS_S = 20.0
+"""How long the shutdown of Ray waits for calls that are under way."""
 
 
 class NodeActor:
@@ -47,8 +54,9 @@ class NodeActor:
 class Spares:
     """Actors that wait to become working nodes. Thread-safe; filled by a thread of its own."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, calls: RayCalls) -> None:
         self._count = count
+        self._calls = calls
         self._ready: list[tuple[Any, str]] = []
         self._lock = threading.Lock()
         self._wanted = threading.Event()
@@ -97,22 +105,30 @@ class Spares:
                 ray.kill(actor)
 
     def _fill(self) -> None:
-        import ray
-
         while not self._closing.is_set():
             self._wanted.wait()
             self._wanted.clear()
             self._closing.wait(SETTLE_S)
             while len(self._ready) < self._count and not self._closing.is_set():
-                name = f"spare-{next(self._numbers)}"
-                actor = _actor({"num_cpus": 0, "name": name, "namespace": NAMESPACE})
-                try:
-                    _, machine = ray.get(actor.where.remote(), timeout=60)
-                except Exception:  # no room for it now: try again when one is taken
-                    ray.kill(actor)
+                if not self._add():
                     break
-                with self._lock:
-                    self._ready.append((actor, machine))
+
+    def _add(self) -> bool:
+        """Start one more; False if there is no room for it now."""
+        import ray
+
+        with self._calls.begin() as allowed:
+            if not allowed:
+                return False
+            actor = _actor({"num_cpus": 0, "name": f"spare-{next(self._numbers)}", "namespace": NAMESPACE})
+            try:
+                _, machine = ray.get(actor.where.remote(), timeout=60)
+            except Exception:  # try again when one is taken
+                ray.kill(actor)
+                return False
+        with self._lock:
+            self._ready.append((actor, machine))
+        return True
 
 
 def _actor(options: dict[str, Any]) -> Any:
@@ -121,11 +137,20 @@ def _actor(options: dict[str, Any]) -> Any:
     return ray.remote(max_concurrency=2, max_restarts=0)(NodeActor).options(**options).remote()
 
 
+def _connected() -> bool:
+    import ray
+
+    return bool(ray.is_initialized())
+
+
 class RayGroup:
     """Actors of one request."""
 
-    def __init__(self, request: HostRequest, lease: Lease, spares: Spares, launches: Counter[str]) -> None:
+    def __init__(
+        self, request: HostRequest, lease: Lease, spares: Spares, launches: Counter[str], calls: RayCalls
+    ) -> None:
         self._lease = lease
+        self._calls = calls
         self._spares = spares
         self._bootstraps = {bootstrap.node: bootstrap for bootstrap in request.bootstraps}
         self._actors: dict[str, Any] = {}
@@ -148,6 +173,10 @@ class RayGroup:
 
     def lost(self) -> dict[str, str]:
         """See `HostGroup`."""
+        with self._calls.begin() as allowed:
+            return self._failures() if allowed else {}
+
+    def _failures(self) -> dict[str, str]:
         import ray
 
         runs = dict(self._runs)
@@ -163,31 +192,35 @@ class RayGroup:
 
     def restart(self, node: str) -> bool:
         """See `HostGroup`: in its bundle, which Ray has moved if its machine is gone."""
-        self._launch(node)
-        return True
+        with self._calls.begin() as allowed:
+            if allowed:
+                self._launch(node)
+            return allowed
 
     def release(self, nodes: Sequence[str], timeout_s: float) -> None:
         """See `HostGroup`."""
+        with self._calls.begin() as allowed:
+            if allowed:
+                self._end(nodes, timeout_s)
+                self._lease.release(nodes)
+
+    def _end(self, nodes: Sequence[str], timeout_s: float) -> None:
         import ray
 
-        ended = [self._runs.pop(node) for node in nodes if node in self._runs]
-        if ended:
-            ray.wait(ended, num_returns=len(ended), timeout=timeout_s)
+        runs = [self._runs.pop(node) for node in nodes if node in self._runs]
+        if runs:
+            ray.wait(runs, num_returns=len(runs), timeout=timeout_s)
         for node in nodes:
             if node in self._actors:
                 ray.kill(self._actors.pop(node))
-        self._lease.release(nodes)
 
     def stop(self, timeout_s: float) -> None:
         """See `HostGroup`."""
-        import ray
-
-        if self._runs and ray.is_initialized():
-            ray.wait(list(self._runs.values()), num_returns=len(self._runs), timeout=timeout_s)
-            for actor in self._actors.values():
-                ray.kill(actor)
+        with self._calls.begin() as allowed:
+            if allowed and _connected():
+                self._end(list(self._actors), timeout_s)
+                self._lease.release()
         self._runs, self._actors = {}, {}
-        self._lease.release()
 
 
 class RayPool:
@@ -204,10 +237,11 @@ class RayPool:
         spares: int = 0,
         most_cpus: float | None = None,
     ) -> None:
-        self.leases = RayLeases(most_cpus)
+        self._calls = RayCalls()
+        self.leases = RayLeases(most_cpus, self._calls)
         self._address = address
         self._dashboard = dashboard
-        self._spares = Spares(spares)
+        self._spares = Spares(spares, self._calls)
         self._keeper: threading.Thread | None = None
         self._connected: Future[None] = Future()
         self._closing = threading.Event()
@@ -219,10 +253,11 @@ class RayPool:
         import ray
 
         with self._lock:
+            if self._closing.is_set():
+                raise ResourceError("Ray is not used any more: its pool is closed")
             if ray.is_initialized():
                 return
             self._connected = Future()
-            self._closing.clear()
             self._keeper = threading.Thread(target=self._keep, name="gsdm-ray", daemon=True)
             self._keeper.start()
             try:
@@ -231,6 +266,7 @@ class RayPool:
                 self._keeper = None
                 place = f"at {self._address!r}" if self._address else "on this machine"
                 raise ResourceError(f"Ray could not be reached or started {place}: {error}") from error
+            atexit.register(self.close)  # before what Ray does at exit, which does not wait for threads that call it
 
     def _keep(self) -> None:
         import ray
@@ -246,17 +282,22 @@ class RayPool:
             return
         self._connected.set_result(None)
         self._closing.wait()
+        if not self._calls.close(CALLS_S):
+            logger.warning("Ray is shut down while it is still being called: this process may end with it")
         ray.shutdown()
 
     def start(self, request: HostRequest) -> RayGroup:
         """See `HostPool`."""
         self.connect()
-        lease = self.leases.acquire(request)
-        try:
-            return RayGroup(request, lease, self._spares, self._launches)
-        except BaseException:
-            lease.release()
-            raise
+        with self._calls.begin() as allowed:
+            if not allowed:
+                raise ResourceError(f"query {request.query!r} gets no hosts: Ray is being shut down")
+            lease = self.leases.acquire(request)
+            try:
+                return RayGroup(request, lease, self._spares, self._launches, self._calls)
+            except BaseException:
+                lease.release()
+                raise
 
     def warm(self) -> None:
         """See `HostPool`."""
@@ -266,10 +307,14 @@ class RayPool:
 
     def inventory(self) -> dict[str, Any]:
         """See `HostPool`."""
+        with self._calls.begin() as allowed:
+            if allowed and _connected():
+                return self._observed()
+        return {"started": False, "address": self._address or "embedded", "leases": []}
+
+    def _observed(self) -> dict[str, Any]:
         import ray
 
-        if not ray.is_initialized():
-            return {"started": False, "address": self._address or "embedded", "leases": []}
         return {
             "started": True,
             "address": self._address or "embedded",
@@ -291,14 +336,15 @@ class RayPool:
         }
 
     def close(self) -> None:
-        """See `HostPool`: shuts down only what it started."""
+        """See `HostPool`: shuts down only what it started. A closed pool cannot be used again."""
+        self._closing.set()
         if not self._lock.acquire(timeout=CLOSE_S):  # it still tries to connect, and cannot be told otherwise
             return
         try:
             self._spares.close()
             if self._keeper is not None:
-                self._closing.set()
                 self._keeper.join()
                 self._keeper = None
+                atexit.unregister(self.close)
         finally:
             self._lock.release()

@@ -1,6 +1,9 @@
 """What queries acquire is given back, however often."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psutil
 import pytest
@@ -111,3 +114,15 @@ def test_a_spare_host_is_taken_by_the_next_node_and_replaced():
         assert pool.start(HostRequest("nothing", [])).lost() == {}
     finally:
         pool.close()
+
+
+@pytest.mark.slow
+@pytest.mark.grid
+@pytest.mark.timeout(300)
+def test_a_program_ends_in_its_own_way_though_its_threads_call_ray_meanwhile():
+    scenario = Path(__file__).with_name("ray_shutdown_scenario.py")
+    program = subprocess.run(
+        [sys.executable, str(scenario), "1"], capture_output=True, text=True, timeout=280, check=False
+    )
+    assert program.returncode == 7, program.stderr
+    assert "core worker" not in program.stderr
