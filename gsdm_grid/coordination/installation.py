@@ -169,16 +169,20 @@ class Installation:
         with self._lock:
             self._nodes -= set(nodes)
 
-    def release_all(self) -> None:
-        """End all nodes and their hosts. Safe to call twice."""
+    def release_all(self) -> list[str]:
+        """End all nodes and their hosts; gives the nodes that run on, because they cannot be ended by force.
+
+        Safe to call twice.
+        """
         with self.ending:
             with self._lock:
                 groups, self._groups = self._groups, []
                 nodes, self._nodes = self._nodes, set()
             self._grid.control.drop(nodes)
-            for group in groups:
-                group.stop(self._grid.settings.drop_timeout_s)
+            until_s = time.monotonic() + self._grid.settings.drop_timeout_s
+            left = [node for group in groups for node in group.stop(max(until_s - time.monotonic(), 0.0))]
             self._grid.control.forget(list(nodes))
+            return left
 
     def commands(
         self, plan: Plan, site: PlanSite, inherited: Mapping[str, Mapping[str, Any]] | None = None

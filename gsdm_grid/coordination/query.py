@@ -194,12 +194,15 @@ class ContinuousQuery:
         if not changing:  # else it is carried out when the sites are wired anew
             self._deactivate_sources()
 
-    def uninstall(self) -> None:
-        """End the working nodes at once; what is under way is given up. The query can be installed again."""
+    def uninstall(self) -> list[str]:
+        """End the working nodes at once; what is under way is given up. The query can be installed again.
+
+        Gives the nodes that run on: threads in which a function does not return.
+        """
         with self._lock:
             self._require("uninstall")
             self._set("compiled")
-        self._release_hosts()
+        return self._release_hosts()
 
     def rescale(self, flow: DataFlow) -> float:
         """Give a running query another data flow of the same shape, such as one with another degree of parallelism.
@@ -276,15 +279,19 @@ class ContinuousQuery:
     def _deactivate_sources(self) -> None:
         self._hosts.at_once([(site, {"do": "deactivate"}) for site in self._with_sources(self._plan)])
 
-    def drop(self) -> None:
-        """Remove the query and everything it runs on. Never fails for want of an answer; safe to call twice."""
+    def drop(self) -> list[str]:
+        """Remove the query and everything it runs on. Never fails for want of an answer; safe to call twice.
+
+        Gives the nodes that run on: threads in which a function does not return.
+        """
         with self._lock:
             if self.state == "dropped":
-                return
+                return []
             self._require("drop")
             self._set("dropped")
-        self._release_hosts()
+        left = self._release_hosts()
         self._grid.forget(self.id)
+        return left
 
     def run(self, count: int | None = None, time_s: float | None = None) -> ContinuousQuery:
         """Compile and install if that has not been done, and activate. Returns at once."""
@@ -553,9 +560,9 @@ class ContinuousQuery:
                 self._set("failed")
             self._release_hosts()
 
-    def _release_hosts(self) -> None:
-        """Drop all working nodes and end their hosts, and let go of what is shared with others."""
+    def _release_hosts(self) -> list[str]:
+        """Drop all working nodes and end their hosts, and let go of what is shared with others; gives what runs on."""
         self._readings.release()
         with self._lock:
             self._installed = set()
-        self._hosts.release_all()
+        return self._hosts.release_all()

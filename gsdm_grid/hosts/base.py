@@ -44,11 +44,17 @@ class HostGroup(Protocol):
     def restart(self, node: str) -> bool:
         """Start a lost node anew; it registers again by itself. False if this kind of host cannot."""
 
-    def release(self, nodes: Sequence[str], timeout_s: float) -> None:
-        """Some nodes have been dropped, the others go on: end by force those that have not ended by themselves."""
+    def release(self, nodes: Sequence[str], timeout_s: float) -> Sequence[str]:
+        """Some nodes have been dropped, the others go on: end by force those that have not ended in time.
 
-    def stop(self, timeout_s: float) -> None:
-        """Wait until all nodes have ended, then end by force what has not. Safe to call twice."""
+        Gives those that run on because this kind of host cannot end them.
+        """
+
+    def stop(self, timeout_s: float) -> Sequence[str]:
+        """Wait until all nodes have ended, then end by force what has not; gives what `release` does.
+
+        Safe to call twice.
+        """
 
 
 class HostPool(Protocol):

@@ -174,17 +174,19 @@ class ElsewhereGroup:
         """See `HostGroup`."""
         return self._process.alive and bool(self._process.call("group", self._group, "restart", node))
 
-    def release(self, nodes: Sequence[str], timeout_s: float) -> None:
+    def release(self, nodes: Sequence[str], timeout_s: float) -> Sequence[str]:
         """See `HostGroup`."""
         self._nodes = [node for node in self._nodes if node not in nodes]
-        if self._process.alive:
-            self._process.call("group", self._group, "release", list(nodes), timeout_s)
+        return self._ended("group", self._group, "release", list(nodes), timeout_s)
 
-    def stop(self, timeout_s: float) -> None:
+    def stop(self, timeout_s: float) -> Sequence[str]:
         """See `HostGroup`."""
         self._nodes = []
-        if self._process.alive:
-            self._process.call("stop", self._group, timeout_s)
+        return self._ended("stop", self._group, timeout_s)
+
+    def _ended(self, *call: Any) -> Sequence[str]:
+        """Have nodes ended there; gives those that run on."""
+        return list(self._process.call(*call)) if self._process.alive else []
 
 
 class _Server:
@@ -238,9 +240,8 @@ class _Server:
         self._groups[mine] = group
         return mine
 
-    def _stop(self, _number: int, group: int, timeout_s: float) -> None:
-        if group in self._groups:
-            self._groups.pop(group).stop(timeout_s)
+    def _stop(self, _number: int, group: int, timeout_s: float) -> Sequence[str]:
+        return self._groups.pop(group).stop(timeout_s) if group in self._groups else ()
 
     def _pool(self, _number: int, kind: str, method: str) -> Any:
         return getattr(self._pools[kind], method)()

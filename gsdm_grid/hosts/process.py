@@ -157,14 +157,16 @@ class ProcessGroup:
         self._launch(node)
         return True
 
-    def release(self, nodes: Sequence[str], timeout_s: float) -> None:
+    def release(self, nodes: Sequence[str], timeout_s: float) -> Sequence[str]:
         """See `HostGroup`."""
         _end([self._nodes.pop(node) for node in nodes if node in self._nodes], timeout_s)
+        return ()
 
-    def stop(self, timeout_s: float) -> None:
+    def stop(self, timeout_s: float) -> Sequence[str]:
         """See `HostGroup`."""
         nodes, self._nodes = self._nodes, {}
         _end(list(nodes.values()), timeout_s)
+        return ()
 
 
 def _end(nodes: Sequence[tuple[Starter, NodeProcess]], timeout_s: float) -> None:

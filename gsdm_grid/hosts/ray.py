@@ -13,11 +13,13 @@ import itertools
 import logging
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from gsdm_grid.channels import shared_memory
 from gsdm_grid.engine import Bootstrap, run_node
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.base import HostRequest
@@ -33,6 +35,7 @@ ALIVE_S = 2.0
 CLOSE_S = 5.0
 CALLS_S = 20.0
 """How long the shutdown of Ray waits for calls that are under way."""
+LOOK_S = 0.05
 
 
 class NodeActor:
@@ -155,6 +158,7 @@ class RayGroup:
         self._bootstraps = {bootstrap.node: bootstrap for bootstrap in request.bootstraps}
         self._actors: dict[str, Any] = {}
         self._runs: dict[str, Any] = {}
+        self._places: dict[str, Any] = {}  # asked before user code runs: it may give nobody else a turn
         self._launches = launches
         for node in self._bootstraps:
             self._launch(node)
@@ -162,6 +166,7 @@ class RayGroup:
     def _launch(self, node: str) -> None:
         spare = self._spares.take(self._lease.machine(node)) if len(self._spares) and self._lease.plain(node) else None
         self._actors[node] = actor = spare or _actor({**self._lease.options(node), **self._named(node)})
+        self._places[node] = actor.where.remote()
         self._runs[node] = actor.run.remote(self._bootstraps[node])
 
     def _named(self, node: str) -> dict[str, str]:
@@ -197,30 +202,49 @@ class RayGroup:
                 self._launch(node)
             return allowed
 
-    def release(self, nodes: Sequence[str], timeout_s: float) -> None:
+    def release(self, nodes: Sequence[str], timeout_s: float) -> Sequence[str]:
         """See `HostGroup`."""
         with self._calls.begin() as allowed:
             if allowed:
                 self._end(nodes, timeout_s)
                 self._lease.release(nodes)
+        return ()
 
-    def _end(self, nodes: Sequence[str], timeout_s: float) -> None:
-        import ray
-
-        runs = [self._runs.pop(node) for node in nodes if node in self._runs]
-        if runs:
-            ray.wait(runs, num_returns=len(runs), timeout=timeout_s)
-        for node in nodes:
-            if node in self._actors:
-                ray.kill(self._actors.pop(node))
-
-    def stop(self, timeout_s: float) -> None:
+    def stop(self, timeout_s: float) -> Sequence[str]:
         """See `HostGroup`."""
         with self._calls.begin() as allowed:
             if allowed and _connected():
                 self._end(list(self._actors), timeout_s)
                 self._lease.release()
         self._runs, self._actors = {}, {}
+        return ()
+
+    def _end(self, nodes: Sequence[str], timeout_s: float) -> None:
+        """Wait until nodes have ended, then end their actors, by force where user code has not returned."""
+        import ray
+
+        runs = {self._runs.pop(node): node for node in nodes if node in self._runs}
+        _, busy = ray.wait(list(runs), num_returns=len(runs), timeout=timeout_s) if runs else ([], [])
+        for node in nodes:
+            if node in self._actors:
+                ray.kill(self._actors.pop(node))
+        for run in busy:
+            self._await_end_of(runs[run])
+        if busy:
+            shared_memory.sweep()
+        for node in nodes:
+            self._places.pop(node, None)
+
+    def _await_end_of(self, node: str) -> None:
+        """Ray kills a process some time after it was asked to; here, of those on this machine, that is waited for."""
+        import ray
+
+        with contextlib.suppress(Exception):  # its actor had died before it could tell where it was
+            pid, machine = ray.get(self._places[node], timeout=ALIVE_S)
+            deadline_s = time.monotonic() + CLOSE_S
+            while machine == ray.get_runtime_context().get_node_id() and time.monotonic() < deadline_s:
+                os.kill(pid, 0)
+                time.sleep(LOOK_S)
 
 
 class RayPool:

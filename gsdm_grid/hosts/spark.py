@@ -19,10 +19,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from gsdm_grid.channels import shared_memory
 from gsdm_grid.engine import Bootstrap, run_node
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.base import HostRequest
 from gsdm_grid.hosts.executors import Claim, Executors, registered_executors
+from gsdm_grid.hosts.spark_tasks import KILLED_AT_ONCE, SparkTasks
 
 EMBEDDED_SLOTS = 64  # logical: tasks mostly wait for windows, so more of them than cores may run
 TASK_FAILURES = 8
@@ -53,10 +55,10 @@ class SparkGroup:
         from pyspark import InheritableThread
 
         self._session = session
-        self._query = query
         self._claim = claim
         self._nodes = [bootstrap.node for bootstrap in bootstraps]
         self._released: set[str] = set()
+        self._tasks = SparkTasks(session.sparkContext, query)
         self._error: str | None = None
         self.rows: list[Any] = []
         self._thread = InheritableThread(target=self._run, args=(list(bootstraps),), session=session)
@@ -67,7 +69,7 @@ class SparkGroup:
         count = len(bootstraps)
         try:
             context = self._session.sparkContext
-            context.setJobGroup(self._query, f"compute sites of query {self._query}", interruptOnCancel=True)
+            self._tasks.begin()
             numbers = self._session.range(0, count, 1, count)
             with _workers_apart(context, bootstraps):
                 tasks = numbers.mapInArrow(partial(run_sites, bootstraps), SCHEMA)
@@ -89,18 +91,25 @@ class SparkGroup:
         """See `HostGroup`: a job that failed has used up Spark's retries."""
         return False
 
-    def release(self, nodes: Sequence[str], timeout_s: float) -> None:  # noqa: ARG002
+    def release(self, nodes: Sequence[str], timeout_s: float) -> Sequence[str]:
         """See `HostGroup`: a task ends when its node does."""
-        self._released |= set(nodes) & set(self._nodes)
+        numbers = {number for number, node in enumerate(self._nodes) if node in nodes}
+        if numbers and not self._tasks.ended(numbers, timeout_s):
+            self._tasks.end(numbers)
+            shared_memory.sweep()
+        self._released |= {self._nodes[number] for number in numbers}
         self._keep(len(self._nodes) - len(self._released))
+        return ()
 
-    def stop(self, timeout_s: float) -> None:
+    def stop(self, timeout_s: float) -> Sequence[str]:
         """See `HostGroup`."""
         self._thread.join(timeout_s)
         if self._thread.is_alive():
-            self._session.sparkContext.cancelJobGroup(self._query)
+            self._tasks.cancel()
             self._thread.join(timeout_s)
+            shared_memory.sweep()
         self._keep(0)
+        return ()
 
 
 class SparkPool:
@@ -237,6 +246,7 @@ def _defaults(embedded: bool) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
         "spark.task.maxFailures": str(TASK_FAILURES),
+        **KILLED_AT_ONCE,
         "spark.log.level": "ERROR",
     }
     if embedded:

@@ -50,20 +50,21 @@ class ThreadGroup:
         """See `HostGroup`: what killed a thread here is our own bug, and would do it again."""
         return False
 
-    def release(self, nodes: Sequence[str], timeout_s: float) -> None:
+    def release(self, nodes: Sequence[str], timeout_s: float) -> Sequence[str]:
         """See `HostGroup`."""
-        self._join([thread for thread in self._threads if thread.name in nodes], timeout_s)
+        return self._join([thread for thread in self._threads if thread.name in nodes], timeout_s)
 
-    def stop(self, timeout_s: float) -> None:
+    def stop(self, timeout_s: float) -> Sequence[str]:
         """See `HostGroup`: threads cannot be ended by force; they end by being dropped, or as orphans."""
-        self._join(self._threads, timeout_s)
+        return self._join(self._threads, timeout_s)
 
-    def _join(self, threads: Sequence[threading.Thread], timeout_s: float) -> None:
+    def _join(self, threads: Sequence[threading.Thread], timeout_s: float) -> Sequence[str]:
         deadline_s = time.monotonic() + timeout_s
         for thread in threads:
             thread.join(max(deadline_s - time.monotonic(), 0.0))
         if left := [thread.name for thread in threads if thread.is_alive()]:
             _log.warning("%s did not end within %g s, and a thread cannot be ended", ", ".join(left), timeout_s)
+        return left
 
 
 class ThreadPool:

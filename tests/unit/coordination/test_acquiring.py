@@ -40,10 +40,11 @@ class FakePool(ThreadPool):
         stop = group.stop
 
         def give_back(timeout_s):
-            stop(timeout_s)
+            left = stop(timeout_s)
             with cluster.changed:
                 cluster.free += wanted
                 cluster.changed.notify_all()
+            return left
 
         group.stop = give_back
         return group
@@ -57,8 +58,9 @@ class SlowPool(ThreadPool):
         stop = group.stop
 
         def later(timeout_s):
-            stop(timeout_s)
+            left = stop(timeout_s)
             time.sleep(0.5)
+            return left
 
         group.stop = later
         return group

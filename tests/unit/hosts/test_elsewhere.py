@@ -24,10 +24,10 @@ class RefusingGroup:
         return node.endswith("a")
 
     def release(self, nodes, timeout_s):
-        pass
+        return nodes
 
     def stop(self, timeout_s):
-        pass
+        return [f"{self.query}/b"]
 
 
 class SlowPool:
@@ -67,7 +67,8 @@ def test_calls_go_to_a_process_of_its_own(pool):
     group = pool.start(HostRequest("quick", []))
     assert group.lost() == {"quick/a": "gone"}
     assert group.restart("quick/a")
-    group.stop(1.0)
+    assert group.release(["quick/a"], 1.0) == ["quick/a"]
+    assert group.stop(1.0) == ["quick/b"]
 
 
 def test_an_error_there_is_raised_here(pool):
