@@ -325,6 +325,8 @@ def test_samples_that_are_what_the_type_wants_are_not_copied(tmp_path):
         ({"sample_rate": None}, "sample_rate"),
         ({"sample_rate": -1}, "positive"),
         ({"scale": "big"}, "'unit' or 'none'"),
+        ({"header_bytes": -4}, "'header_bytes': expected 0, 1, …; got -4"),
+        ({"header_bytes": "4"}, "'header_bytes': expected 0, 1, …; got '4'"),
     ],
 )
 def test_wrong_options_of_raw_files_are_explained(options, message):
@@ -434,6 +436,10 @@ def test_recordings_of_others_are_read_capture_by_capture(tmp_path):
             '{"global": {"core:datatype": "cf32_le", "core:sample_rate": 1},'
             ' "captures": [{"core:sample_start": 0, "core:datetime": "yesterday"}]}',
             "yesterday",
+        ),
+        (
+            '{"global": {"core:datatype": "cf32_le", "core:sample_rate": 1, "core:trailing_bytes": -8}}',
+            "trailing_bytes",
         ),
         (
             '{"global": {"core:datatype": "cf32_le", "core:sample_rate": 1},'
