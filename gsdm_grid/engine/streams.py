@@ -15,7 +15,7 @@ from gsdm_grid.channels.channel import End, Inlet, Item, Outlet
 from gsdm_grid.engine.statistics import StreamStatistics
 from gsdm_grid.errors import GsdmError, InternalError, QueryError
 from gsdm_grid.functions import raised_by_user_code
-from gsdm_grid.model import NO_MARK, PhysicalWindow, shifted
+from gsdm_grid.model import NO_MARK, PhysicalWindow, cut, shifted
 
 T = TypeVar("T")
 MEMORY_BLOCKS = 8
@@ -100,6 +100,7 @@ class SourceStream(InputStream):
         self.ended = True
         self.stop_at: int | None = None
         self.finished = False
+        self._rest: PhysicalWindow | None = None  # what an interface gave beyond what it was asked for
         self._shift: int | None = None  # from the numbers that windows come with to those they get
         self._block_bytes = block_bytes
         self._limit = FIRST_LIMIT
@@ -111,6 +112,7 @@ class SourceStream(InputStream):
             self._shift = None
         self._open = True
         if self._seek and self.interface.replayable:
+            self._rest = None
             self._call(lambda: self.interface.seek(self.position))
         self._seek = False
         self.ended = False
@@ -137,7 +139,7 @@ class SourceStream(InputStream):
                 self.stop()
             return False
         try:
-            block = self._call(lambda: self.interface.next(limit))
+            block = self._next(limit)
         except EndOfStream:
             self.stop(final=True)
             return True
@@ -153,6 +155,15 @@ class SourceStream(InputStream):
         if end == self.stop_at:
             self.stop()
         return True
+
+    def _next(self, limit: int) -> PhysicalWindow | None:
+        """At most so many windows, whatever the interface gives."""
+        block, self._rest = self._rest, None
+        if block is None:
+            block = self._call(lambda: self.interface.next(limit))
+        if block is not None and len(block) > limit:
+            block, self._rest = cut(block, 0, limit), cut(block, limit).stamped(mark=block.mark)
+        return block
 
     def _numbered(self, block: PhysicalWindow) -> PhysicalWindow:
         if not self.interface.placed:
