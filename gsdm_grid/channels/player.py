@@ -152,7 +152,8 @@ class _Arrays:
         self._interval = max(interval, 1)
         self.period_ns = self.windows * self._interval
         if "ts" in columns and self.windows:
-            first, last = int(columns["ts"][0]), int(columns["ts"][-1])
+            kind = stream_type.attributes["ts"]
+            first, last = map(int, check_column(stream_type.name, "ts", kind, columns["ts"][[0, -1]]))
             step = int(options.get("interval_ns", 0))
             if not step:
                 step = (last - first) // (self.windows - 1) if self.windows > 1 else self._interval

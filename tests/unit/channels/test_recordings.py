@@ -162,6 +162,26 @@ def test_a_plain_array_plays_for_a_type_with_one_attribute(tmp_path):
         PlayerSource(Plain, {"path": tmp_path / "v.npy"}).next(1)
 
 
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_timestamps_may_be_recorded_as_dates(tmp_path, unit):
+    dates = np.array(["2026-01-01T00:00:05", "2026-01-01T00:00:07"], f"datetime64[{unit}]")
+    np.savez(tmp_path / "a.npz", ts=dates, v=np.zeros((2, 3), np.float32))
+    windows = read_all(opened(PlayerSource(Real, {"path": tmp_path / "a.npz", "repeat": 2})))
+    assert np.diff([int(window.ts) for window in windows]).tolist() == [2_000_000_000] * 3
+
+
+def test_a_recording_without_room_in_its_header_is_not_gone_on_with(tmp_path):
+    record(RecorderSink(Plain, {"path": tmp_path / "r.npy"}), [plain(3)])
+    rows = np.load(tmp_path / "r.npy")
+    header = f"{{'descr': {rows.dtype.descr}, 'fortran_order': False, 'shape': (3,), }}"
+    header = header.ljust(-(-(len(header) + 11) // 64) * 64 - 11) + "\n"
+    with (tmp_path / "r.npy").open("wb") as file:
+        file.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + rows.tobytes())
+    assert np.array_equal(np.load(tmp_path / "r.npy"), rows)
+    with pytest.raises(QueryError, match="no room for more rows"):
+        RecorderSink(Plain, {"path": tmp_path / "r.npy", "append": True}).open(InterfaceContext())
+
+
 @pytest.mark.parametrize("name", ["missing.npz", "junk.npz", "junk.npy", "empty.npy", "wrong.txt"])
 def test_a_file_that_cannot_be_played_is_named(tmp_path, name):
     (tmp_path / "junk.npz").write_bytes(b"PK\3\4 nothing")
