@@ -115,7 +115,7 @@ class ResultLog:
 
     @property
     def last_count(self) -> int:
-        """How many windows at the end of the log have the last ordinal."""
+        """How many windows at the end of the log have the last ordinal: of an opened log, as far as they are kept."""
         return 0 if self._last is None else self._last[1]
 
     @property
