@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.errors import QueryError
-from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType
+from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType, cut
 
 
 class WindowFeed:
@@ -37,7 +37,7 @@ class WindowFeed:
         else:
             block = self._pull(limit, context)
         if len(block) > limit:
-            block, self._rest = _part(block, slice(limit)), _part(block, slice(limit, None))
+            block, self._rest = cut(block, 0, limit), cut(block, limit)
         return block
 
     def skip(self, count: int, context: InterfaceContext) -> None:
@@ -79,12 +79,6 @@ class WindowFeed:
         raise QueryError(
             f"interface {self._interface!r}: expected windows, blocks, mappings or tuples, got {type(item).__name__}"
         )
-
-
-def _part(block: PhysicalWindow, rows: slice) -> PhysicalWindow:
-    """Some windows of a block; those of a block without a place in a stream get none by being cut."""
-    part = block.select(rows)
-    return part if block.placed else PhysicalWindow(part.type, part.columns)
 
 
 class MemorySource(StreamInterface):

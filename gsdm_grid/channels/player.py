@@ -22,7 +22,7 @@ import numpy as np
 from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces, path_in
 from gsdm_grid.channels.pacing import Pacer
 from gsdm_grid.errors import QueryError, SchemaError
-from gsdm_grid.model import Array, PhysicalWindow, Ragged, StreamType, Text, cut
+from gsdm_grid.model import Array, PhysicalWindow, Ragged, StreamType, Text, cut, row_slice
 from gsdm_grid.model.columns import check_column
 from gsdm_grid.model.types import NANOSECONDS
 
@@ -152,7 +152,8 @@ class _Arrays:
         self._interval = max(interval, 1)
         self.period_ns = self.windows * self._interval
         if "ts" in columns and self.windows:
-            first, last = int(columns["ts"][0]), int(columns["ts"][-1])
+            kind = stream_type.attributes["ts"]
+            first, last = map(int, check_column(stream_type.name, "ts", kind, columns["ts"][[0, -1]]))
             step = int(options.get("interval_ns", 0))
             if not step:
                 step = (last - first) // (self.windows - 1) if self.windows > 1 else self._interval
@@ -160,7 +161,8 @@ class _Arrays:
 
     def read(self, start: int, stop: int) -> PhysicalWindow:
         """See `Recording`."""
-        columns = {name: _aligned(column[start:stop]) for name, column in self._columns.items()}
+        rows = row_slice(start, stop, self.windows)
+        columns = {name: _aligned(column[rows]) for name, column in self._columns.items()}
         if "ts" not in columns:
             columns["ts"] = self._start + np.arange(start, stop, dtype=np.int64) * self._interval
         return self._type.block(**columns)

@@ -25,7 +25,7 @@ import numpy as np
 from gsdm_grid.channels.interface import equally_long, interfaces
 from gsdm_grid.channels.player import RecordedSource, Recording, positive
 from gsdm_grid.errors import QueryError, SchemaError
-from gsdm_grid.model import Array, PhysicalWindow, StreamType
+from gsdm_grid.model import Array, PhysicalWindow, StreamType, row_slice
 from gsdm_grid.model.types import NANOSECONDS
 
 _NAME = re.compile(r"^([cr])(?:(f32|f64|i32|i16|u32|u16)_(le|be)|(i8|u8))$")
@@ -116,6 +116,14 @@ class SampleFormat:
         return scaled
 
 
+def header_bytes(interface: str, options: Mapping[str, Any]) -> int:
+    """The option ``header_bytes``: how much to leave out in front of samples."""
+    count = options.get("header_bytes", 0)
+    if not isinstance(count, int) or count < 0:
+        raise QueryError(f"interface {interface!r}, option 'header_bytes': expected 0, 1, …; got {count!r}")
+    return count
+
+
 def vectors(interface: str, stream_type: StreamType, kinds: str) -> tuple[str, ...]:
     """Names of the vector attributes; a `QueryError` if there is anything else that samples cannot fill."""
     names = tuple(name for name in stream_type.attributes if name != "ts")
@@ -183,7 +191,7 @@ class RawRecording:
         stop = min(stop, self._firsts[at + 1])
         size = self._layout.window_bytes
         byte = self._segments[at].byte + (start - self._firsts[at]) * size
-        raw = self._raw[byte : byte + (stop - start) * size]
+        raw = self._raw[row_slice(byte, byte + (stop - start) * size, len(self._raw))]
         return self._layout.decode(self._type, raw, [self._ts(at, row) for row in range(start, stop)])
 
     def _ts(self, segment: int, row: int) -> int:
@@ -244,6 +252,7 @@ class RawIqSource(RawSource):
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
         super().__init__(stream_type, options)
         self._layout = SampleFormat.make("raw_iq", stream_type, options)
+        self._header_bytes = header_bytes("raw_iq", options)
         rate = positive("raw_iq", options, "sample_rate")
         if rate is None:
             raise QueryError("interface 'raw_iq' needs option 'sample_rate', samples per second")
@@ -251,9 +260,8 @@ class RawIqSource(RawSource):
 
     def load_raw(self) -> RawRecording:
         """See `RawSource`."""
-        header = int(self.options.get("header_bytes", 0))
-        samples = max(0, self.path.stat().st_size - header) // self._layout.sample_bytes
-        segment = Segment(header, samples, int(self.options.get("start_ts", 0)))
+        samples = max(0, self.path.stat().st_size - self._header_bytes) // self._layout.sample_bytes
+        segment = Segment(self._header_bytes, samples, int(self.options.get("start_ts", 0)))
         return RawRecording(self.path, self.stream_type, self._layout, self._sample_rate, [segment])
 
 

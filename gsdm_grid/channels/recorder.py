@@ -8,6 +8,7 @@ of an earlier query as well.
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import tempfile
@@ -26,24 +27,47 @@ from gsdm_grid.model.columns import as_ragged
 
 
 class _NpyFile:
-    """A structured array on disk that grows at its end. The header is rewritten after the rows it counts."""
+    """A structured array on disk that grows at its end. The header is rewritten after the rows it counts.
+
+    Rows that it does not count are what a recorder left that was killed, or whose disk was full: they are written over.
+    """
 
     def __init__(self, path: Path, stream_type: StreamType, append: bool) -> None:
         self._type = stream_type
         self._count = 0
+        self._begin = 0  # of the rows
         self._dtype: np.dtype[Any] | None = None
         for name, kind in stream_type.attributes.items():
             if kind.is_string:
                 raise QueryError(f"interface 'recorder': attribute {name!r} is text, which needs a '.npz' file")
         if append and path.exists():
-            with path.open("rb") as file:
-                if np.lib.format.read_magic(file) == (1, 0):
-                    (self._count, *_), _, self._dtype = np.lib.format.read_array_header_1_0(file)
-            if self._dtype is None or self._dtype.names != tuple(stream_type.attributes):
-                raise QueryError(f"interface 'recorder': {str(path)!r} is no recording of type {stream_type.name!r}")
+            self._go_on(path)
         if self._count == 0:
             self._dtype = None
         self._file: IO[bytes] = path.open("r+b" if self._count else "w+b")
+
+    def _go_on(self, path: Path) -> None:
+        """Find out how many rows there are, and of what."""
+        try:
+            with path.open("rb") as file:
+                if np.lib.format.read_magic(file) != (1, 0):
+                    raise ValueError("it has another version")
+                (self._count,), _, self._dtype = np.lib.format.read_array_header_1_0(file)
+                self._begin, size = file.tell(), os.fstat(file.fileno()).st_size
+            if self._dtype.names != tuple(self._type.attributes):
+                raise ValueError(f"it holds {self._dtype}")
+            if len(self._header()) != self._begin:
+                raise ValueError("its header has no room for more rows")
+            if size < self._end:
+                raise ValueError(f"its end is missing: {size} of {self._end} bytes are there")
+        except ValueError as error:
+            place = f"{str(path)!r}, as a recording of type {self._type.name!r}"
+            raise QueryError(f"interface 'recorder' cannot go on with {place}: {error}") from error
+
+    @property
+    def _end(self) -> int:
+        """Byte after the rows that are counted."""
+        return self._begin + self._count * (self._dtype.itemsize if self._dtype is not None else 0)
 
     def write(self, block: PhysicalWindow) -> None:
         fields = [(name, kind.numpy, self._shape(name, block)) for name, kind in self._type.attributes.items()]
@@ -56,8 +80,9 @@ class _NpyFile:
         rows = np.zeros(len(block), dtype)
         for name, column in block.columns.items():
             rows[name] = column
-        self._file.seek(0, os.SEEK_END)
+        self._file.seek(self._end)
         self._file.write(rows.tobytes())
+        self._file.truncate()
         self._file.flush()
         self._count += len(block)
         self._write_header()
@@ -68,13 +93,18 @@ class _NpyFile:
             raise SchemaError(self._type.name, name, "vectors of one length, or a '.npz' file", "different lengths")
         return column.shape[1:]
 
-    def _write_header(self) -> None:
-        self._file.seek(0)
+    def _header(self) -> bytes:
+        """As long for any number of rows: NumPy leaves room in it for the first axis to grow."""
         descr = np.lib.format.dtype_to_descr(self._dtype)  # type: ignore[arg-type]
-        # NumPy leaves room in the header for the first axis to grow.
-        np.lib.format.write_array_header_1_0(
-            self._file, {"descr": descr, "fortran_order": False, "shape": (self._count,)}
-        )
+        written = io.BytesIO()
+        np.lib.format.write_array_header_1_0(written, {"descr": descr, "fortran_order": False, "shape": (self._count,)})
+        return written.getvalue()
+
+    def _write_header(self) -> None:
+        header = self._header()
+        self._begin = len(header)
+        self._file.seek(0)
+        self._file.write(header)
         self._file.flush()
 
     def close(self) -> None:

@@ -5,8 +5,9 @@ are numbered ``seq`` = 0, 1, 2, … for the life of the log. The oldest segments
 ``keep_bytes``; a reader that wants what is gone is told how many windows it missed. Readers never hold up the writer:
 they take nothing from it but the moment in which they find out where to read.
 
-How frames lie in a segment is in `log_frames`. Every frame is checked when it is read. Windows of damaged frames, or of
-files that are missing, are gaps: readers are told how many windows they miss there, and it is logged and counted.
+How frames lie in a segment is in `log_frames`, what becomes of a damaged type in `log_type`. Every frame is checked
+when it is read. Windows of damaged frames, or of files that are missing, are gaps: readers are told how many windows
+they miss there, and it is logged and counted.
 
 What was appended is in the kernel's page cache, so it outlives the process, however that dies; a frame that a killed
 writer left torn is cut off when the log is next opened. (It may not outlive a machine that loses its power.)
@@ -18,7 +19,6 @@ goes on with what the log has).
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shutil
@@ -33,7 +33,8 @@ import numpy as np
 from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.channels.log_frames import Frame, Gap, block_of, frame_of
 from gsdm_grid.channels.log_segment import Segment
-from gsdm_grid.errors import ChannelError, QueryError, SchemaError
+from gsdm_grid.channels.log_type import type_of
+from gsdm_grid.errors import ChannelError, QueryError
 from gsdm_grid.model import PhysicalWindow, StreamType, as_array, cut
 
 KEEP_BYTES = 256 << 20
@@ -43,7 +44,6 @@ LogState = Literal["idle", "writing", "paused", "ended", "closed", "removed"]
 """``idle``: nobody has written since the log was opened, or the writer is gone without a word."""
 
 _MAX_GATHER = 512
-_TYPE_FILE = "type.json"
 _log = logging.getLogger(__name__)
 
 
@@ -72,7 +72,8 @@ class ResultLog:
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         self.path = Path(path)
-        self.type = self._settle_type(stream_type)
+        self._segments = [Segment(path, int(path.stem), path.stat().st_size) for path in self._files()]
+        self.type = type_of(self.path, stream_type, self._windows_fit)
         self.keep_bytes = keep_bytes
         self.duplicates = 0
         """Windows that came again after `resume` and were left out."""
@@ -86,7 +87,6 @@ class ResultLog:
         self._skip: tuple[int, int] | None = None  # windows with a smaller ordinal, and so many with this one
         self._last: tuple[int, int] | None = None
         self._gaps: list[tuple[int, int]] = []  # windows counted as lost
-        self._segments = [Segment(path, int(path.stem), path.stat().st_size) for path in self._files()]
         if not self._segments:
             self._segments = [self._segment(0)]
         self._next = self._mend(self._segments[-1])
@@ -115,7 +115,7 @@ class ResultLog:
 
     @property
     def last_count(self) -> int:
-        """How many windows at the end of the log have the last ordinal."""
+        """How many windows at the end of the log have the last ordinal: of an opened log, as far as they are kept."""
         return 0 if self._last is None else self._last[1]
 
     @property
@@ -340,21 +340,13 @@ class ResultLog:
     def _files(self) -> list[Path]:
         return sorted(path for path in self.path.glob("*.log") if path.stem.isdecimal())
 
-    def _settle_type(self, given: StreamType | None) -> StreamType:
-        file = self.path / _TYPE_FILE
+    def _windows_fit(self, stream_type: StreamType) -> bool:
+        """Whether the first frame that can be read holds windows that can be of a type."""
+        frame = next((frame for segment in self._segments if (frame := segment.first_frame()) is not None), None)
         try:
-            kept = StreamType.from_json(json.loads(file.read_text()))
-        except FileNotFoundError:
-            if given is None:
-                raise ChannelError(f"there is no result log in {str(self.path)!r}") from None
-            self.path.mkdir(parents=True, exist_ok=True)
-            scratch = file.with_suffix(".part")
-            scratch.write_text(json.dumps(given.to_json()))
-            scratch.replace(file)
-            return given
-        if given is not None and given != kept:
-            raise SchemaError(given.name, None, f"the type that the log in {str(self.path)!r} has, {kept}", repr(given))
-        return given or kept
+            return frame is None or len(block_of(stream_type, frame)) > 0
+        except ChannelError:
+            return False
 
     def _mend(self, segment: Segment) -> int:
         """Cut off what was not completely written at the end; returns the seq after the last whole frame."""

@@ -83,7 +83,10 @@ class SigmfInterface(RawSource):
                 raise QueryError(f"interface 'sigmf': {str(self.meta_path)!r} has no core:sample_rate; give option")
             exact = Fraction(rate)
             data = self.meta_path.with_name(common["core:dataset"]) if "core:dataset" in common else self.data_path
-            size = data.stat().st_size - int(common.get("core:trailing_bytes", 0))
+            trailing = int(common.get("core:trailing_bytes", 0))
+            if trailing < 0:
+                raise ValueError(f"core:trailing_bytes is {trailing}")
+            size = data.stat().st_size - trailing
             segments = _segments(captures, layout.sample_bytes, size, exact)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise QueryError(f"interface 'sigmf': {str(self.meta_path)!r} is not valid: {error!r}") from error

@@ -48,7 +48,7 @@ import numpy as np
 from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.channels.overload import OverloadBuffer
 from gsdm_grid.channels.player import positive
-from gsdm_grid.channels.rawiq import SampleFormat, sample_ts
+from gsdm_grid.channels.rawiq import SampleFormat, header_bytes, sample_ts
 from gsdm_grid.errors import ChannelError, QueryError
 from gsdm_grid.model import Clock, PhysicalWindow, StreamType, SystemClock, cut, wire
 
@@ -276,7 +276,7 @@ class _RawSamples:
         self._layout = SampleFormat.make("udp", stream_type, options)
         rate = positive("udp", options, "sample_rate")
         self._rate = None if rate is None else Fraction(rate)
-        self._header = int(options.get("header_bytes", 0))
+        self._header = header_bytes("udp", options)
         self.clock: Clock = SystemClock()
         self._start: int | None = options.get("start_ts")
         self._after = 0

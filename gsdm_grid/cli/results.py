@@ -64,21 +64,19 @@ def results(
         if plot:
             plotted = Plot(name, _sample_rate(client.query(name).specification))
             _show_plot(console(), plotted, blocks)
-        elif not _print_lines(blocks, start):
+        elif _print_lines(blocks, start) == start:
             typer.echo(f"there are no windows yet; is the query running? gsdm show {name}", err=True)
 
 
 def _print_lines(blocks: Iterator[NumberedBlock], following: int) -> int:
-    """Print windows as they come; returns how many."""
-    printed = 0
+    """Print windows, and how many are missing, as they come; returns the number after the last."""
     for seq, block in blocks:
         if seq > following:
             typer.secho(f"… {seq - following:,} windows are missing: not kept any more, or damaged on disk", dim=True)
         for row, window in enumerate(block):
             typer.echo(shown.window_line(seq + row, window))
         following = seq + len(block)
-        printed += len(block)
-    return printed
+    return following
 
 
 def _sample_rate(specification: Mapping[str, Any]) -> float:
@@ -93,6 +91,8 @@ def _show_plot(out: Console, plotted: Plot, blocks: Iterator[NumberedBlock]) -> 
     drawn_s = 0.0
     with Live(console=out, auto_refresh=False) as live:
         for seq, block in blocks:
+            if not len(block):  # a gap
+                continue
             plotted.take(seq, block)
             if time.monotonic() - drawn_s > PLOT_S:
                 drawn_s = time.monotonic()

@@ -370,7 +370,7 @@ class Interface(OptimizerInterface):
     ) -> Cursor[PhysicalWindow]:
         """Physical windows with all their values; otherwise as `results`."""
         wanted = Wanted(name, start, until, follow, stream, attributes)
-        return BlockCursor(self.address.url, self.retries, wanted, lambda numbered: numbered.block)
+        return BlockCursor(self.address.url, self.retries, wanted, _windows)
 
     @streamed
     def numbered_blocks(
@@ -383,7 +383,11 @@ class Interface(OptimizerInterface):
         stream: str | None = None,
         attributes: Sequence[str] | None = None,
     ) -> Cursor[NumberedBlock]:
-        """As `result_blocks`, with the number of each block's first window: a gap in them is what was missed."""
+        """As `result_blocks`, with the number of each block's first window: a gap in them is what was missed.
+
+        Behind a gap comes a block without windows, with the number of the window that is next: so a gap at the very end
+        is told as well.
+        """
         wanted = Wanted(name, start, until, follow, stream, attributes)
         return BlockCursor(self.address.url, self.retries, wanted, lambda numbered: numbered)
 
@@ -414,3 +418,8 @@ class Interface(OptimizerInterface):
 
     def _trial_until_over(self, trial: Trial, timeout_s: float | None) -> Exchange[Trial]:
         return until_over(lambda one: self._exchange(calls.trial(one)), trial, timeout_s)
+
+
+def _windows(numbered: NumberedBlock) -> PhysicalWindow | None:
+    """The windows of a block; None if it has none, but tells of a gap."""
+    return numbered.block if len(numbered.block) else None

@@ -123,6 +123,13 @@ class Cursor(ABC, Generic[E]):
         """Windows before this one have come."""
         self.over = self.over or (self._wanted.until is not None and following >= self._wanted.until)
 
+    def _missed(self, event: Document) -> int:
+        """Windows cannot be read any more; says which comes next, which is none beyond those that are wanted."""
+        following = int(event["to"]) + 1
+        until = self._wanted.until
+        self._passed(following)
+        return following if until is None else min(following, until)
+
     def _ended(self, reason: str | None) -> None:
         """The coordinator ends the stream, for a reason; if it only closes, the stream goes on when it is back."""
         self.over = self.over or reason != "closing"
@@ -169,8 +176,8 @@ class EventCursor(Cursor[ResultEvent]):
             if kind == "windows":
                 yield self._windows(told)
             elif kind == "missed":
-                self._passed(int(told["to"]) + 1)
-                yield ResultEvent(int(told["to"]) + 1, missed=int(told["missed"]))
+                following = self._missed(told)
+                yield ResultEvent(following, missed=following - int(told["from"]))
             elif kind == "failed":
                 yield ResultEvent(int(told["next"]), error=self._failed(told["error"]))
             elif kind == "end":
@@ -220,7 +227,10 @@ class EventLines:
 
 
 class NumberedBlock(NamedTuple):
-    """A physical window of a result, and the number of its first window in the result stream."""
+    """A physical window of a result, and the number of its first window in the result stream.
+
+    One without windows says that those before its number were missed.
+    """
 
     seq: int
     block: PhysicalWindow
@@ -229,14 +239,17 @@ class NumberedBlock(NamedTuple):
 class BlockCursor(Cursor[E]):
     """Reads an Arrow stream; a broken stream goes on with the window after the last that came.
 
-    What else happens than windows is in the metadata of batches without rows.
+    What else happens than windows is in the metadata of batches without rows. ``shown`` makes what the reader gets of a
+    block, or None if that is nothing.
     """
 
     accept = "application/vnd.apache.arrow.stream"
 
-    def __init__(self, url: str, retries: RetryPolicy, wanted: Wanted, made: Callable[[NumberedBlock], E]) -> None:
+    def __init__(
+        self, url: str, retries: RetryPolicy, wanted: Wanted, shown: Callable[[NumberedBlock], E | None]
+    ) -> None:
         super().__init__(url, retries, wanted)
-        self._made = made
+        self._shown = shown
         self._batches = ArrowBatches()
 
     def _begin(self) -> None:
@@ -244,30 +257,35 @@ class BlockCursor(Cursor[E]):
 
     def _decoded(self, data: bytes) -> Iterator[E]:
         for batch, metadata in self._batches.feed(data):
-            if not batch.num_rows:
-                self._heed(json.loads((metadata or {}).get(b"gsdm.event", b"{}")))
-                continue
-            seq = int(batch.column(SEQ)[0].as_py())
-            block = PhysicalWindow.from_arrow(batch)
-            following = seq + len(block)
-            if self._wanted.until is not None and following > self._wanted.until:
-                block = cut(block, 0, max(self._wanted.until - seq, 0))
-            self._wanted = replace(self._wanted, start=following)
-            self._passed(following)
-            if len(block):  # none, if it begins behind a gap that reaches beyond what is wanted
-                yield self._made(NumberedBlock(seq, block))
+            numbered = self._windows(batch) if batch.num_rows else self._heed(batch, metadata)
+            shown = None if numbered is None else self._shown(numbered)
+            if shown is not None:
+                yield shown
 
-    def _heed(self, event: Document) -> None:
+    def _windows(self, batch: pa.RecordBatch) -> NumberedBlock | None:
+        seq = int(batch.column(SEQ)[0].as_py())
+        block = PhysicalWindow.from_arrow(batch)
+        following = seq + len(block)
+        if self._wanted.until is not None and following > self._wanted.until:
+            block = cut(block, 0, max(self._wanted.until - seq, 0))
+        self._wanted = replace(self._wanted, start=following)
+        self._passed(following)
+        return NumberedBlock(seq, block) if len(block) else None
+
+    def _heed(self, batch: pa.RecordBatch, metadata: Mapping[bytes, bytes] | None) -> NumberedBlock | None:
+        event = json.loads((metadata or {}).get(b"gsdm.event", b"{}"))
         if event.get("event") == "end":
             self._ended(event.get("reason"))
         elif event.get("event") == "failed":
             self._failed(event["error"])
         elif event.get("event") == "missed":
-            self._wanted = replace(self._wanted, start=int(event["to"]) + 1)
-            self._passed(int(event["to"]) + 1)
+            following = self._missed(event)
+            self._wanted = replace(self._wanted, start=following)
             _log.warning(
                 "windows %s to %s of %r cannot be read any more", event["from"], event["to"], self._wanted.name
             )
+            return NumberedBlock(following, PhysicalWindow.from_arrow(batch))
+        return None
 
 
 class ArrowBatches:

@@ -184,7 +184,7 @@ class Execute(StreamOperator):
             for made in self._windows(result):
                 if isinstance(made, PhysicalWindow):
                     self._pack(blocks, windows, ordinals)
-                    blocks.append(made.stamped(ordinals=np.full(len(made), ordinal, np.int64)))
+                    blocks.append(made.stamped(ordinals=np.full(len(made), ordinal, np.int64), mark=NO_MARK))
                 else:
                     windows.append(made)
                     ordinals.append(ordinal)

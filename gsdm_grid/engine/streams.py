@@ -13,9 +13,9 @@ from typing import Protocol, TypeVar
 from gsdm_grid.channels import EndOfStream, InterfaceContext, StreamInterface
 from gsdm_grid.channels.channel import End, Inlet, Item, Outlet
 from gsdm_grid.engine.statistics import StreamStatistics
-from gsdm_grid.errors import GsdmError, QueryError
+from gsdm_grid.errors import GsdmError, InternalError, QueryError
 from gsdm_grid.functions import raised_by_user_code
-from gsdm_grid.model import PhysicalWindow, shifted
+from gsdm_grid.model import NO_MARK, PhysicalWindow, cut, shifted
 
 T = TypeVar("T")
 MEMORY_BLOCKS = 8
@@ -85,11 +85,14 @@ class SourceStream(InputStream):
 
     Numbers begin at ``start_at``: a stream that can be read again is read from there, another goes on with whatever
     comes. Windows that come with numbers keep them, if the stream can be read again; else they only keep their
-    distances.
+    distances. (Those of an interface that is not ``placed`` are numbered anew: what blocks of other streams say about
+    their places, and their marks, does not hold for this one.)
     """
 
     def __init__(self, name: str, interface: StreamInterface, block_bytes: int, start_at: int = 0) -> None:
         super().__init__(name)
+        if start_at < 0:
+            raise InternalError(f"input stream {name!r} cannot begin at window {start_at}")
         self.interface = interface
         self.position = start_at
         self._seek = start_at > 0
@@ -97,6 +100,7 @@ class SourceStream(InputStream):
         self.ended = True
         self.stop_at: int | None = None
         self.finished = False
+        self._rest: PhysicalWindow | None = None  # what an interface gave beyond what it was asked for
         self._shift: int | None = None  # from the numbers that windows come with to those they get
         self._block_bytes = block_bytes
         self._limit = FIRST_LIMIT
@@ -108,6 +112,7 @@ class SourceStream(InputStream):
             self._shift = None
         self._open = True
         if self._seek and self.interface.replayable:
+            self._rest = None
             self._call(lambda: self.interface.seek(self.position))
         self._seek = False
         self.ended = False
@@ -134,7 +139,7 @@ class SourceStream(InputStream):
                 self.stop()
             return False
         try:
-            block = self._call(lambda: self.interface.next(limit))
+            block = self._next(limit)
         except EndOfStream:
             self.stop(final=True)
             return True
@@ -151,9 +156,18 @@ class SourceStream(InputStream):
             self.stop()
         return True
 
+    def _next(self, limit: int) -> PhysicalWindow | None:
+        """At most so many windows, whatever the interface gives."""
+        block, self._rest = self._rest, None
+        if block is None:
+            block = self._call(lambda: self.interface.next(limit))
+        if block is not None and len(block) > limit:
+            block, self._rest = cut(block, 0, limit), cut(block, limit).stamped(mark=block.mark)
+        return block
+
     def _numbered(self, block: PhysicalWindow) -> PhysicalWindow:
         if not self.interface.placed:
-            return block.stamped(ordinals=range(self.position, self.position + len(block)))
+            return block.stamped(ordinals=range(self.position, self.position + len(block)), mark=NO_MARK)
         if self._shift is None:
             self._shift = 0 if self.interface.replayable else self.position - int(block.ordinals[0])
         return block if not self._shift else shifted(block, self._shift)

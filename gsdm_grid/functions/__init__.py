@@ -26,7 +26,14 @@ from gsdm_grid.functions.strategies import (
     window_split,
 )
 from gsdm_grid.functions.user_code import raised_by_user_code
-from gsdm_grid.functions.windows import NeedMore, StreamView, current_window, sliding_window, time_window
+from gsdm_grid.functions.windows import (
+    NeedMore,
+    StreamView,
+    current_window,
+    first_within,
+    sliding_window,
+    time_window,
+)
 
 __all__ = [
     "FUNCTION",
@@ -49,6 +56,7 @@ __all__ = [
     "added_lengths",
     "current_window",
     "equal_parts",
+    "first_within",
     "fixed_lengths",
     "function_reference",
     "function_value",

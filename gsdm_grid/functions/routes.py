@@ -14,7 +14,7 @@ from gsdm_grid.functions.expressions import Expression, TupleFault
 from gsdm_grid.functions.registry import FUNCTION, functions, resolve
 from gsdm_grid.functions.sqf import StreamFunction, sqf
 from gsdm_grid.functions.user_code import raised_by_user_code
-from gsdm_grid.model import PhysicalWindow, StreamType
+from gsdm_grid.model import PhysicalWindow, StreamType, cut
 
 Route = str | Callable[..., Any] | StreamFunction | Mapping[str, Any] | None
 Values = tuple[NDArray[Any], "NDArray[np.bool_] | None"]
@@ -140,11 +140,11 @@ class _OverColumns(Evaluator):
         start, stop, cause = 0, len(block), error
         while stop - start > 1:
             middle = (start + stop) // 2
-            half = self._raised(block[start:middle])
+            half = self._raised(cut(block, start, middle))
             if half is not None:
                 stop, cause = middle, half
                 continue
-            half = self._raised(block[middle:stop])
+            half = self._raised(cut(block, middle, stop))
             if half is None:
                 break
             start, cause = middle, half

@@ -20,7 +20,7 @@ from datetime import timedelta
 import numpy as np
 
 from gsdm_grid.errors import QueryError
-from gsdm_grid.model import Array, LogicalWindow, PhysicalWindow, StreamType, cut, seconds
+from gsdm_grid.model import Array, LogicalWindow, PhysicalWindow, StreamType, cut, row_slice, seconds
 
 _EARLIEST = np.iinfo(np.int64).min
 
@@ -116,12 +116,13 @@ class StreamView:
     def _first_needed(self) -> int:
         if self.history_ns is None or self.at == 0 or not len(self.block):
             return self.at
-        return _first_within(self.block.ts, min(self.at, len(self.block) - 1), self.history_ns)
+        return first_within(self.block.ts, min(self.at, len(self.block) - 1), self.history_ns)
 
 
-def _first_within(times: Array, at: int, span_ns: int) -> int:
+def first_within(times: Array, at: int, span_ns: int) -> int:
     """First row whose time is at most the span before that of the row ``at``."""
-    return int(np.searchsorted(times[:at], max(int(times[at]) - span_ns, _EARLIEST), side="left"))
+    before = times[row_slice(0, at, len(times))]
+    return int(np.searchsorted(before, max(int(times[at]) - span_ns, _EARLIEST), side="left"))
 
 
 def current_window(s: StreamView) -> LogicalWindow | PhysicalWindow:
@@ -166,4 +167,4 @@ def time_window(s: StreamView, span: float | timedelta) -> PhysicalWindow:
     s.history_ns = max(span_ns, s.history_ns or 0)
     if s.at >= len(s.block):
         raise NeedMore(s, 1)
-    return cut(s.block, _first_within(s.block.ts, s.at, span_ns), s.at + 1)
+    return cut(s.block, first_within(s.block.ts, s.at, span_ns), s.at + 1)

@@ -5,7 +5,7 @@ they travel between working nodes in `gsdm_grid.channels`.
 """
 
 from gsdm_grid.model.clock import Clock, SystemClock
-from gsdm_grid.model.columns import Array, Column, Ragged, Text
+from gsdm_grid.model.columns import Array, Column, Ragged, Text, row_slice
 from gsdm_grid.model.logical import LogicalWindow
 from gsdm_grid.model.physical import NO_MARK, Ordinals, PhysicalWindow, as_array, cut, cut_at, join_ordinals, shifted
 from gsdm_grid.model.types import (
@@ -38,6 +38,7 @@ __all__ = [
     "cut",
     "cut_at",
     "join_ordinals",
+    "row_slice",
     "seconds",
     "shifted",
     "stream_types",

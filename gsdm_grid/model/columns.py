@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gsdm_grid.errors import SchemaError
+from gsdm_grid.errors import InternalError, SchemaError
 from gsdm_grid.model.types import AttributeType
 
 Array = NDArray[Any]
@@ -96,6 +96,21 @@ class Text(Ragged):
 
 
 Column = Array | Ragged
+
+
+def row_slice(start: int, stop: int, count: int) -> slice:
+    """The rows from ``start`` until before ``stop`` of ``count``; bounds outside are our bug.
+
+    For bounds that were computed: a plain slice takes any, as Python does, and wrong ones give other rows.
+    """
+    if not 0 <= start <= stop <= count:
+        raise outside(start, stop, count)
+    return slice(start, stop)
+
+
+def outside(start: int, stop: int, count: int) -> InternalError:
+    """What is raised for bounds that are not among the rows."""
+    return InternalError(f"cannot cut out rows {start} to {stop} of {count}")
 
 
 def offsets_of(lengths: Any) -> NDArray[np.int64]:

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsdm_grid.errors import InternalError, SchemaError, UnknownAttribute
+from gsdm_grid.errors import SchemaError, UnknownAttribute
 from gsdm_grid.model import columns
-from gsdm_grid.model.columns import Array, Column, Ragged, Text, read_only
+from gsdm_grid.model.columns import Array, Column, Ragged, Text, outside, read_only, row_slice
 from gsdm_grid.model.logical import LogicalWindow
 from gsdm_grid.model.types import StreamType
 
@@ -275,10 +275,7 @@ def cut(block: PhysicalWindow, start: int, stop: int | None = None) -> PhysicalW
     For bounds that were computed: ``block[start:stop]`` takes any, as Python does, and wrong ones give other windows.
     """
     count = len(block)
-    stop = count if stop is None else stop
-    if not 0 <= start <= stop <= count:
-        raise _outside(start, stop, count)
-    rows, places = slice(start, stop), block._ordinals
+    rows, places = row_slice(start, count if stop is None else stop, count), block._ordinals
     columns = {name: column[rows] for name, column in block.columns.items()}
     ordinals = None if places is None else places[rows]
     return PhysicalWindow._of_frozen(block.type, MappingProxyType(columns), ordinals)
@@ -294,7 +291,7 @@ def cut_at(block: PhysicalWindow, bounds: Sequence[int], mark: int = NO_MARK) ->
     count = len(block)
     for start, stop in pairwise(bounds):
         if not 0 <= start <= stop <= count:
-            raise _outside(start, stop, count)
+            raise outside(start, stop, count)
         if start < stop:
             ordinals = None if places is None else places[start:stop]
             made.append(PhysicalWindow._of_frozen(block.type, _Cut(block.columns, slice(start, stop)), ordinals, mark))
@@ -303,10 +300,6 @@ def cut_at(block: PhysicalWindow, bounds: Sequence[int], mark: int = NO_MARK) ->
                 empty = PhysicalWindow.empty(block.type, mark)
             made.append(empty)
     return made
-
-
-def _outside(start: int, stop: int, count: int) -> InternalError:
-    return InternalError(f"cannot cut out rows {start} to {stop} of {count} windows")
 
 
 class _Cut(Mapping[str, Column]):

@@ -6,9 +6,10 @@ neighbours get, as separate segments (see ``halo`` in `gsdm_grid.model.physical`
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
 from gsdm_grid.errors import QueryError
+from gsdm_grid.functions import first_within
 from gsdm_grid.model import PhysicalWindow, StreamType, cut, seconds
 from gsdm_grid.operators.base import Blocks, Held, StreamOperator
 
@@ -103,7 +104,7 @@ class OverlapPartition(StreamOperator):
 
     def _forget(self, row: int) -> None:
         keep = max(self._start, self.keep_from(row))
-        self._held = self._held[keep - self._start :]
+        self._held = cut(self._held, keep - self._start)
         self._start = keep
 
 
@@ -112,7 +113,9 @@ class SlidingOverlap(OverlapPartition):
 
     def __init__(self, stream_type: StreamType, n: int, i: int, size: int, step: int | None, chunk: int) -> None:
         super().__init__(stream_type, n, i, chunk)
-        self.size, self.step = size, step or size
+        self.size, self.step = size, size if step is None else step
+        if self.size < 1 or self.step < 1:
+            raise QueryError(f"overlap partition: size and step must be at least 1, got size {size} and step {step}")
 
     def first_row(self, chunk: int) -> int:
         """See `OverlapPartition`."""
@@ -140,6 +143,8 @@ class TimeOverlap(OverlapPartition):
 
     def __init__(self, stream_type: StreamType, n: int, i: int, span_s: float, chunk: int) -> None:
         super().__init__(stream_type, n, i, chunk)
+        if not 0 <= span_s < math.inf:
+            raise QueryError(f"overlap partition: span must be a number of seconds, at least 0, got {span_s}")
         self.span_ns = seconds(span_s)
 
     def first_row(self, chunk: int) -> int:
@@ -164,6 +169,4 @@ class TimeOverlap(OverlapPartition):
         return self._since(at) if at >= self._start else self._start
 
     def _since(self, row: int) -> int:
-        times = self._held.ts
-        at = row - self._start
-        return self._start + int(np.searchsorted(times[:at], times[at] - self.span_ns, side="left"))
+        return self._start + first_within(self._held.ts, row - self._start, self.span_ns)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsdm_grid.functions import Decision
-from gsdm_grid.model import Column, PhysicalWindow, Ragged, StreamType, cut_at
+from gsdm_grid.model import Column, PhysicalWindow, Ragged, StreamType, cut, cut_at
 from gsdm_grid.operators.base import Blocks, StreamOperator
 
 HOT_SHARE = 1.5  # times the mean, from which the fullest output is called hot
@@ -40,7 +40,7 @@ class Splitter(StreamOperator):
         """See `StreamOperator`."""
         mark = block.mark
         if block.halo:
-            block = block[block.halo :]
+            block = cut(block, block.halo)
         if not len(block):
             return [PhysicalWindow.empty(self._type, mark)] * self._ways
         decision = self._decide(block)

@@ -16,7 +16,7 @@ from gsdm_grid.functions.hashing import hash_values
 from gsdm_grid.functions.lengths import same_lengths
 from gsdm_grid.functions.sqf import sqf
 from gsdm_grid.functions.windows import StreamView, current_window
-from gsdm_grid.model import STREAM, PhysicalWindow, Ragged, Text, as_array
+from gsdm_grid.model import STREAM, PhysicalWindow, Ragged, Text, as_array, cut
 
 
 @sqf(STREAM, whole=True, kind="partitioning", lengths=same_lengths)
@@ -34,7 +34,7 @@ def RRpart(s: StreamView, n: int, i: int, run: int = 1, stride: int = 1) -> Any:
             return v if ordinals.start // turn % n == i else v[:0]
     mine = np.flatnonzero(as_array(ordinals) // turn % n == i)
     if len(mine) and mine[-1] - mine[0] == len(mine) - 1:  # one run: a view, not a copy
-        return v[int(mine[0]) : int(mine[-1]) + 1]
+        return cut(v, int(mine[0]), int(mine[-1]) + 1)
     return v.select(mine)
 
 

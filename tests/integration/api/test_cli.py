@@ -192,6 +192,25 @@ def test_results_as_json_are_one_window_a_line(gsdm, spec, dropped):
     assert [one["seq"] for one in lines(gsdm("results", "lines", "--json", "--last", "3").stdout)] == [17, 18, 19]
 
 
+@pytest.mark.parametrize("more", [(), ("--follow",)], ids=["until", "follow"])
+@pytest.mark.parametrize("last", [5, 1000])
+def test_results_that_are_lost_at_the_end_are_told(gsdm, service, spec, dropped, last, more):
+    name = f"lost-{last}-{len(more)}"
+    dropped.append(name)
+    gsdm("submit", spec(name), "--count", "20")
+    printed = gsdm("results", name, "--follow", "--last", "1000").output
+    assert len(printed.splitlines()) == 20
+    for file in (service.home / "results" / name).glob("*/*.log"):
+        content = bytearray(file.read_bytes())
+        content[-100] ^= 1
+        file.write_bytes(content)
+    *shown, missed = lines(gsdm("results", name, "--last", last, "--json", *more).stdout)
+    assert [one["seq"] for one in shown] == list(range(max(20 - last, 0), 20 - missed["missed"]))
+    *shown, missing = gsdm("results", name, "--last", last, *more).output.splitlines()
+    assert len(shown) + missed["missed"] == min(last, 20)
+    assert missing.startswith(f"… {missed['missed']} windows are missing: not kept any more, or damaged on disk")
+
+
 def test_every_window_comes_with_all_its_values(client, spec, dropped):
     dropped.append("values")
     client.submit(spec("values", flow="fft3", stop={"count": 10}))

@@ -67,6 +67,23 @@ def test_killed_while_active_the_result_goes_on_without_a_lost_or_doubled_window
     assert not alive, [process.cmdline() for process in alive]
 
 
+def test_a_damaged_type_of_a_result_log_is_mended_by_the_restart(own_service):
+    service = own_service("--placement", "threads").start()
+    with service.client() as client:
+        client.post("/v1/queries", json=specification(stop={"count": 900}))
+        client.post("/v1/queries/q/run")
+        eventually(lambda: len(timestamps(client)), lambda count: count > 200, 90)
+    service.kill()
+    (file,) = (service.home / "results" / "q").glob("*/type.json")
+    file.write_bytes(file.read_bytes()[:-20])
+    service.start()
+    with service.client() as client:
+        over = lambda query: query["state"] == query["desired"] == "installed"  # noqa: E731
+        eventually(lambda: client.get("/v1/queries/q").json(), over, 90)
+        assert timestamps(client) == expected(900)
+    assert f"{file} is damaged" in (service.home / "log").read_text()
+
+
 def test_killed_while_compiling_the_promise_is_kept(own_service):
     service = own_service("--placement", "threads").start()
     with service.client() as client:

@@ -281,6 +281,92 @@ def test_a_gap_in_the_middle_is_told_in_every_form(shared_service):
     log.remove()
 
 
+class BreakingTransport(httpx.BaseTransport):
+    """The network, but answers break off after so many bytes, each after the next number, with an error or without."""
+
+    def __init__(self, breaks):
+        self._network = httpx.HTTPTransport()
+        self._breaks = list(breaks)
+
+    def handle_request(self, request):
+        answer = self._network.handle_request(request)
+        if self._breaks:
+            answer.stream = BreakingStream(answer.stream, *self._breaks.pop(0))
+        return answer
+
+    def close(self):
+        self._network.close()
+
+
+class BreakingStream(httpx.SyncByteStream):
+    """The first bytes of another stream."""
+
+    def __init__(self, stream, length, error):
+        self._stream, self._length, self._error = stream, length, error
+
+    def __iter__(self):
+        for data in self._stream:
+            yield data[: self._length]
+            self._length -= len(data)
+            if self._length <= 0:
+                break
+        if self._error:
+            raise httpx.ReadError("the connection broke")
+
+    def close(self):
+        self._stream.close()
+
+
+def damage(log, data):
+    """Flip a bit in some frames of a log, whose windows are lost; gives the numbers that can be read."""
+    left = set(range(log.first, log.next))
+    for file in log.path.glob("*.log"):
+        content = bytearray(file.read_bytes())
+        for _ in range(data.draw(st.integers(0, 3), "damages")):
+            content[data.draw(st.integers(0, len(content) - 1), "place")] ^= 1
+        file.write_bytes(content)
+    at = log.first
+    while at < log.next:
+        reading = log.read(at, 1 << 20, 1 << 40)
+        left -= set(range(at, at + reading.missed))
+        at = reading.next
+    return left
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_a_reader_whose_connection_breaks_gets_every_window_once_and_is_told_of_every_gap(shared_service, data):
+    name = f"q{len(shared_service.queries.logs)}"
+    log = shared_service.queries.add(name, "installed", segment_bytes=8000)
+    for count in data.draw(st.lists(st.integers(1, 30), min_size=1, max_size=12), "blocks"):
+        log.append(placed(log.next, count, data.draw(st.sampled_from([0, 4, 100]), "length")))
+    log.end(final=True)
+    readable = damage(log, data)
+    start = data.draw(st.integers(0, log.next), "start")
+    until = data.draw(st.none() | st.integers(start, log.next), "until")
+    end = log.next if until is None else until
+    breaks = st.lists(st.tuples(st.integers(1, 6000), st.booleans()), max_size=8)
+    network = BreakingTransport(data.draw(breaks, "breaks"))
+    expected = [(seq, seq * 3 + 7, seq) for seq in range(start, end) if seq in readable]
+    with Client(shared_service.url, shared_service.secret, transport=network, sleep=lambda _: None) as client:
+        rows, missed = [], 0
+        for event in client.results(name, start=start, until=until):
+            rows += [(one["seq"], one["ordinal"], one["values"]["n"]) for one in event.windows]
+            missed += event.missed
+        assert rows == expected
+        assert missed == end - start - len(expected)
+    network = BreakingTransport(data.draw(breaks, "breaks"))
+    with Client(shared_service.url, shared_service.secret, transport=network, sleep=lambda _: None) as client:
+        rows, at = [], start
+        for seq, block in client.numbered_blocks(name, start=start, until=until):
+            assert seq >= at
+            rows += zip(range(seq, seq + len(block)), map(int, block.ordinals), block.n.tolist(), strict=True)
+            at = seq + len(block)
+        assert rows == expected
+        assert at == end, "the last gap is told as well"
+    log.remove()
+
+
 def test_complex_vectors_come_in_parts_on_request_in_json_events_and_messages(service):
     log = service.queries.add("q")
     log.begin()

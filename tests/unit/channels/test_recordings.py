@@ -162,6 +162,26 @@ def test_a_plain_array_plays_for_a_type_with_one_attribute(tmp_path):
         PlayerSource(Plain, {"path": tmp_path / "v.npy"}).next(1)
 
 
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_timestamps_may_be_recorded_as_dates(tmp_path, unit):
+    dates = np.array(["2026-01-01T00:00:05", "2026-01-01T00:00:07"], f"datetime64[{unit}]")
+    np.savez(tmp_path / "a.npz", ts=dates, v=np.zeros((2, 3), np.float32))
+    windows = read_all(opened(PlayerSource(Real, {"path": tmp_path / "a.npz", "repeat": 2})))
+    assert np.diff([int(window.ts) for window in windows]).tolist() == [2_000_000_000] * 3
+
+
+def test_a_recording_without_room_in_its_header_is_not_gone_on_with(tmp_path):
+    record(RecorderSink(Plain, {"path": tmp_path / "r.npy"}), [plain(3)])
+    rows = np.load(tmp_path / "r.npy")
+    header = f"{{'descr': {rows.dtype.descr}, 'fortran_order': False, 'shape': (3,), }}"
+    header = header.ljust(-(-(len(header) + 11) // 64) * 64 - 11) + "\n"
+    with (tmp_path / "r.npy").open("wb") as file:
+        file.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + rows.tobytes())
+    assert np.array_equal(np.load(tmp_path / "r.npy"), rows)
+    with pytest.raises(QueryError, match="no room for more rows"):
+        RecorderSink(Plain, {"path": tmp_path / "r.npy", "append": True}).open(InterfaceContext())
+
+
 @pytest.mark.parametrize("name", ["missing.npz", "junk.npz", "junk.npy", "empty.npy", "wrong.txt"])
 def test_a_file_that_cannot_be_played_is_named(tmp_path, name):
     (tmp_path / "junk.npz").write_bytes(b"PK\3\4 nothing")
@@ -325,6 +345,8 @@ def test_samples_that_are_what_the_type_wants_are_not_copied(tmp_path):
         ({"sample_rate": None}, "sample_rate"),
         ({"sample_rate": -1}, "positive"),
         ({"scale": "big"}, "'unit' or 'none'"),
+        ({"header_bytes": -4}, "'header_bytes': expected 0, 1, …; got -4"),
+        ({"header_bytes": "4"}, "'header_bytes': expected 0, 1, …; got '4'"),
     ],
 )
 def test_wrong_options_of_raw_files_are_explained(options, message):
@@ -434,6 +456,10 @@ def test_recordings_of_others_are_read_capture_by_capture(tmp_path):
             '{"global": {"core:datatype": "cf32_le", "core:sample_rate": 1},'
             ' "captures": [{"core:sample_start": 0, "core:datetime": "yesterday"}]}',
             "yesterday",
+        ),
+        (
+            '{"global": {"core:datatype": "cf32_le", "core:sample_rate": 1, "core:trailing_bytes": -8}}',
+            "trailing_bytes",
         ),
         (
             '{"global": {"core:datatype": "cf32_le", "core:sample_rate": 1},'

@@ -1,4 +1,6 @@
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -341,6 +343,75 @@ def test_opening_with_another_type_is_refused(tmp_path):
         ResultLog(tmp_path, other)
     with pytest.raises(ChannelError, match="no result log"):
         ResultLog(tmp_path / "elsewhere")
+
+
+def files_of_a_log(path):
+    log = ResultLog(path, Mixed)
+    for first in range(0, 20, 5):
+        log.append(mixed(first, 5))
+    log.close()
+    return path / "type.json"
+
+
+@given(data=st.data())
+def test_a_damaged_type_is_named_to_readers_and_written_anew_by_who_knows_it(tmp_path_factory, data):
+    file = files_of_a_log(tmp_path_factory.mktemp("log"))
+    content = bytearray(file.read_bytes())
+    if data.draw(st.booleans(), "cut"):
+        del content[data.draw(st.integers(0, len(content) - 1), "length") :]
+    else:
+        content[data.draw(st.integers(0, len(content) - 1), "place")] ^= 1 << data.draw(st.integers(0, 7), "bit")
+    file.write_bytes(content)
+    try:
+        found = ResultLog(file.parent)
+    except ChannelError:
+        with pytest.raises(ChannelError, match=f"{re.escape(str(file))}' is damaged .*: open it once with its stream"):
+            ResultLog(file.parent)
+        found = ResultLog(file.parent, Mixed)
+    assert found.type == Mixed
+    assert_same(read_all(found), mixed(0, 20))
+    found.close()
+    again = ResultLog(file.parent)
+    assert again.type == Mixed
+    again.remove()
+
+
+def test_a_type_that_is_written_anew_is_logged(tmp_path, caplog):
+    file = files_of_a_log(tmp_path)
+    assert not caplog.records
+    file.write_text('{"name": ')
+    ResultLog(tmp_path, Mixed).close()
+    file.unlink()
+    with pytest.raises(ChannelError, match=r"type\.json' is missing: open it once with its stream type"):
+        ResultLog(tmp_path)
+    ResultLog(tmp_path, Mixed).close()
+    told = [record.getMessage() for record in caplog.records]
+    assert [f"{file} is damaged" in told[0], f"{file} is missing" in told[1], len(told)] == [True, True, 2]
+
+
+def test_a_damaged_type_is_not_replaced_by_one_that_the_windows_are_not_of(tmp_path):
+    file = files_of_a_log(tmp_path)
+    file.write_bytes(bytes(30))
+    other = create_stream_type("LoggedOther", {"n": "int64"}, registry=TypeRegistry())
+    with pytest.raises(ChannelError, match=r"cannot be of type LoggedOther.*begin anew"):
+        ResultLog(tmp_path, other)
+    assert file.read_bytes() == bytes(30)
+
+
+def test_a_type_of_an_earlier_version_has_no_checksum(tmp_path):
+    file = files_of_a_log(tmp_path)
+    file.write_text(json.dumps(Mixed.to_json()))
+    log = ResultLog(tmp_path)
+    assert_same(read_all(log), mixed(0, 20))
+    log.close()
+
+
+def test_a_type_that_cannot_be_read_is_named(tmp_path):
+    file = files_of_a_log(tmp_path)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(ChannelError, match=r"cannot be read: .*type\.json"):
+        ResultLog(tmp_path, Mixed)
 
 
 def test_a_waiting_reader_is_woken_by_windows_and_by_the_end(tmp_path):

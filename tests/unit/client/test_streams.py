@@ -197,6 +197,20 @@ def test_what_was_missed_is_not_asked_for_again(reader):
     assert requests[1].url.params["from"] == "5"
 
 
+@pytest.mark.parametrize(("until", "expected"), [(None, 9), (9, 9), (7, 7)])
+def test_a_gap_at_the_end_is_told_as_far_as_it_is_wanted(reader, until, expected):
+    missed = {"event": "missed", "missed": 4, "from": 5, "to": 8}
+    end = {"event": "end", "reason": "finished", "next": 9}
+    blocks = [Breaking(arrow((3, readings(0, 2)), missed, end))]
+    got, _, _ = reader("numbered_blocks", blocks, start=3, until=until)
+    assert [(seq, len(block)) for seq, block in got] == [(3, 2), (expected, 0)]
+    got, _, _ = reader("result_blocks", blocks, start=3, until=until)
+    assert [len(block) for block in got] == [2]
+    events = [Breaking(sse("missed", missed, 8), sse("end", end))]
+    got, _, _ = reader("results", events, start=5, until=until)
+    assert [(event.seq, event.missed) for event in got if event.missed] == [(expected, expected - 5)]
+
+
 def test_reading_ends_before_the_window_named(reader):
     got, _, _ = reader("results", [Breaking(windows(0, 3))], until=2)
     assert [window["seq"] for window in got[0].windows] == [0, 1]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid.engine.execute import Execute
-from gsdm_grid.errors import QueryError
+from gsdm_grid.errors import InternalError, QueryError
 from gsdm_grid.functions import functions
 from gsdm_grid.operators import SlidingOverlap, SMerge, TimeOverlap
 
@@ -79,6 +79,32 @@ def test_what_is_no_longer_needed_is_forgotten(readings, cut, reading):
 def test_a_chunk_needs_at_least_one_result(reading):
     with pytest.raises(QueryError, match="chunk must be at least 1, got 0"):
         SlidingOverlap(reading, 2, 0, 1, 1, chunk=0)
+
+
+@pytest.mark.parametrize(("size", "step"), [(0, 1), (3, 0), (3, -1), (-2, None)])
+def test_sizes_and_steps_that_sliding_windows_refuse_are_refused(reading, size, step):
+    with pytest.raises(QueryError, match="size and step must be at least 1"):
+        SlidingOverlap(reading, 2, 0, size, step, chunk=1)
+
+
+@pytest.mark.parametrize("span_s", [-1.0, float("nan"), float("inf")])
+def test_spans_that_time_windows_refuse_are_refused(reading, span_s):
+    with pytest.raises(QueryError, match="span must be a number of seconds"):
+        TimeOverlap(reading, 2, 0, span_s, chunk=1)
+
+
+def test_a_span_longer_than_timestamps_can_tell_keeps_all_history(readings, cut, reading):
+    partition = TimeOverlap(reading, 2, 1, span_s=1e11, chunk=2)
+    assert segments(sent(partition, placed(readings(8), cut, [3]))) == [[0, -1, 2, 3], [0, -1, -2, -3, -4, -5, 6, 7]]
+
+
+def test_forgetting_more_than_is_held_is_an_error(readings, cut, reading):
+    class Hasty(SlidingOverlap):
+        def keep_from(self, row):
+            return row + 5
+
+    with pytest.raises(InternalError, match="rows 8 to 3 of 3"):
+        Hasty(reading, 2, 0, 1, 1, chunk=3).push(0, placed(readings(3), cut, [3])[0])
 
 
 class Plan:

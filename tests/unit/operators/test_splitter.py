@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid import PhysicalWindow, create_stream_type
+from gsdm_grid.errors import InternalError
 from gsdm_grid.functions import Decision
 from gsdm_grid.model import TypeRegistry, as_array
 from gsdm_grid.operators import Splitter
@@ -127,6 +128,12 @@ def test_context_of_a_segment_is_not_split():
     block = mixed(5).stamped(ordinals=range(5), halo=2)
     made = Splitter(Mixed, 2, lambda b: Decision(b.number % 2)).push(0, block)
     assert [part.number.tolist() for part in made] == [[2, 4], [3]]
+
+
+def test_a_block_with_more_context_than_windows_is_an_error():
+    block = mixed(5).stamped(ordinals=range(5), halo=6)
+    with pytest.raises(InternalError, match="rows 6 to 5 of 5"):
+        Splitter(Mixed, 2, lambda b: Decision(b.number % 2)).push(0, block)
 
 
 def test_results_are_slices_of_one_buffer():

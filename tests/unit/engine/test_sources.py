@@ -1,0 +1,80 @@
+"""Input streams read from interfaces: the places that their windows get."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gsdm_grid import PCC, PhysicalWindow, StreamInterface, central, sliding_window, sqf
+from gsdm_grid.channels import EndOfStream, InterfaceContext
+from gsdm_grid.channels.channel import End
+from gsdm_grid.channels.memory import MemorySource
+from gsdm_grid.engine.streams import SourceStream
+from gsdm_grid.errors import InternalError
+
+
+@pytest.mark.parametrize("halo", [None, 2])
+@pytest.mark.parametrize("degree", [1, 2, 3])
+def test_windows_that_had_places_in_another_stream_get_those_of_this_one(
+    readings, reading, run_in_threads, assert_equal_streams, degree, halo
+):
+    blocks = [
+        readings(3, first=first).stamped(ordinals=np.array([0, 5, 9]) + 5 * first, mark=5 * first + 12, halo=halo)
+        for first in (0, 3, 6, 9)
+    ]
+    expected = run_in_threads(central("identity"), reading, blocks)
+    assert expected.id.tolist() == list(range(12))
+    assert list(expected.ordinals) == list(range(12))
+    assert_equal_streams(run_in_threads(PCC(degree, "RRpart", "identity", None, "S-Merge"), reading, blocks), expected)
+
+
+def test_a_result_of_several_windows_does_not_hide_those_of_the_next(readings, reading, run_in_threads):
+    @sqf(reading, returns=reading, register=False, uses_neighbours=True)
+    def doubled(s):
+        ahead = sliding_window(s, 3)
+        return PhysicalWindow.concat([ahead, ahead])
+
+    made = run_in_threads(PCC(1, "RRpart", doubled, None, "S-Merge"), reading, [readings(5)])
+    assert made.id.tolist() == [k + j for k in range(3) for j in (0, 1, 2, 0, 1, 2)]
+
+
+class Generous(StreamInterface):
+    """A source that does not heed how many windows it is asked for: it gives twelve, five times."""
+
+    def __init__(self, stream_type, options):
+        super().__init__(stream_type, options)
+        self.given = 0
+
+    def next(self, limit):
+        if self.given == 60:
+            raise EndOfStream
+        rows = np.arange(self.given, self.given + 12)
+        self.given += 12
+        return self.stream_type.block(ts=rows, id=rows, value=rows)
+
+
+@given(st.lists(st.integers(1, 20), max_size=8))
+def test_a_source_that_gives_too_much_is_read_as_far_as_it_was_to_be(reading, counts):
+    stream, taken = SourceStream("s", Generous(reading, {}), 1 << 10), []
+    stream.cursors["r"] = 0
+    for count in [*counts, None]:
+        stream.open(InterfaceContext())
+        stream.stop_at = None if count is None else stream.position + count
+        before = len(taken)
+        while True:
+            stream.refill()
+            item = stream.peek("r")
+            stream.advance("r")
+            if isinstance(item, End):
+                break
+            taken += zip(item.ordinals, item.id.tolist(), strict=True)
+        assert count is None or len(taken) - before == min(count, 60 - before)
+        stream.close()
+        if stream.finished:
+            break
+    assert taken == [(row, row) for row in range(60)]
+
+
+def test_a_stream_cannot_begin_before_its_first_window(reading):
+    with pytest.raises(InternalError, match="cannot begin at window -1"):
+        SourceStream("s", MemorySource(reading, {"items": []}), 1 << 20, -1)
