@@ -15,6 +15,7 @@ from gsdm_grid.apps.radio.demo_report import Delivery, DemoReport, Growth, PlanR
 from gsdm_grid.apps.radio.demo_sink import read_kept
 from gsdm_grid.apps.radio.demo_steps import DemoView
 from gsdm_grid.coordination import ContinuousQuery
+from gsdm_grid.errors import QueryError
 from gsdm_grid.model import PhysicalWindow
 from gsdm_grid.planning.trial import TrialResult, measured
 
@@ -86,7 +87,10 @@ def compare(queries: Sequence[DemoQuery], view: DemoView) -> PhysicalWindow:
         view.progressed("comparing", number + 1, len(queries), one.label, windows)
     wrong = [one.label for one in queries if one.report.delivery.difference is not None]
     view.ended("comparing", f"different: {', '.join(wrong)}" if wrong else "all plans give the windows of central")
-    return references[WORKLOADS[0].name]
+    shown = references[WORKLOADS[0].name]
+    if not len(shown):
+        raise QueryError(f"demo: no window came out of {queries[0].label}")
+    return shown
 
 
 def measure(

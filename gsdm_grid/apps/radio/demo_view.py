@@ -169,7 +169,7 @@ def headline(options: DemoOptions) -> Text:
     """What is going to happen, in a line."""
     where = "on Ray and Spark" if options.placement == "grid" else "on threads"
     text = Text("GSDM-grid demo", style="bold")
-    text.append(f" · {len(PLANS)} plans over three-channel radio, {where}, compared and measured", style="not bold")
+    text.append(f" · {len(PLANS)} plans over three-channel radio, {where}", style="not bold")
     return text
 
 

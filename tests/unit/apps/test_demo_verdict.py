@@ -3,8 +3,10 @@ import json
 from dataclasses import replace
 
 import pytest
+import typer
 from rich.console import Console
 
+from gsdm_grid.apps.radio import demo
 from gsdm_grid.apps.radio.bare_kernel import BareRate
 from gsdm_grid.apps.radio.demo_plans import CHEAP, EXPENSIVE, PLANS
 from gsdm_grid.apps.radio.demo_report import Delivery, DemoReport, Growth, PlanReport, WorkReport, work_of
@@ -20,6 +22,7 @@ from gsdm_grid.apps.radio.demo_verdict import (
     verdict,
 )
 from gsdm_grid.apps.radio.demo_view import show_report
+from gsdm_grid.cli.local import demo as demo_command
 from gsdm_grid.planning.trial import SiteCost, TrialResult
 
 
@@ -172,3 +175,15 @@ def test_the_last_screen_fits_a_terminal_of_eighty_columns():
     show_report(complete(), Console(file=text, width=80))
     assert "…" not in text.getvalue()
     assert "window distribute" in text.getvalue()
+
+
+def test_the_command_fails_and_says_what_was_lost(monkeypatch, tmp_path, capfd):
+    report = complete()
+    report.plans[1].delivery.arrived = 7
+    monkeypatch.setattr(demo, "run_demo", lambda _options, _view: report)
+    with pytest.raises(typer.Exit) as ended:
+        demo_command(out=tmp_path, as_json=True)
+    assert ended.value.exit_code == 1
+    shown = capfd.readouterr()
+    assert json.loads(shown.out)["problems"] == ["fft3 and polarize: window distribute: 3 of 10 windows lost"]
+    assert "error: fft3 and polarize: window distribute: 3 of 10 windows lost" in shown.err
