@@ -28,9 +28,9 @@ MARK = "GSDM_TEST_RUN"
 class Run:
     """A demo in a subprocess; all processes that descend from it carry its mark in their environment."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, placement="grid"):
         self.mark = uuid.uuid4().hex
-        command = [sys.executable, "-m", "gsdm_grid.cli", "demo", "--headless", "--json"]
+        command = [sys.executable, "-m", "gsdm_grid.cli", "demo", "--headless", "--json", "--placement", placement]
         self.process = subprocess.Popen(
             [*command, "--seconds", "0.05", "--window", "1024", "--out", str(folder / "out")],
             cwd=folder,
@@ -58,8 +58,8 @@ class Run:
 
 
 @pytest.fixture
-def run(tmp_path):
-    demo = Run(tmp_path)
+def run(tmp_path, request):
+    demo = Run(tmp_path, getattr(request, "param", "grid"))
     yield demo
     for process in demo.alive():
         process.kill()
@@ -138,7 +138,18 @@ def test_a_bare_kernel_that_cannot_begin_says_so():
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("line", ["Ray: starting", "plans: installing", "measuring: ", "growing: "])
+@pytest.mark.parametrize(
+    ("run", "line"),
+    [
+        ("grid", "Ray: starting"),
+        ("grid", "plans: installing"),
+        ("grid", "measuring: "),
+        ("threads", "plans: installing"),
+        ("threads", "measuring: "),
+        ("threads", "growing: "),
+    ],
+    indirect=["run"],
+)
 def test_an_interrupted_demo_leaves_nothing_running(run, line):
     until_s = time.monotonic() + 200
     while line not in run.errors.read_text():
