@@ -28,7 +28,7 @@ class Placement(StrEnum):
 
 @app.command(rich_help_panel=HERE)
 def demo(
-    windows: Annotated[int, typer.Option(min=1, help="Windows of each measured run.")] = 1500,
+    seconds: Annotated[float, typer.Option(help="How long each of the three runs of a plan is measured.")] = 0.8,
     window: Annotated[int, typer.Option(min=16, help="Samples per window.")] = 4096,
     placement: Annotated[
         Placement, typer.Option(help="On Ray and Spark, or on threads of this process.")
@@ -38,24 +38,27 @@ def demo(
     headless: Annotated[bool, typer.Option("--headless", help="Plain lines, no live graphics.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The outcome as JSON on the last line.")] = False,
 ) -> None:
-    """Run one radio query as five parallel plans, compare their results, and draw pictures."""
+    """Show what parallel plans are for: compare and measure some, let one grow while it runs, draw pictures."""
     from gsdm_grid.apps.radio.demo import DemoOptions, run_demo
+    from gsdm_grid.apps.radio.demo_verdict import report_json
     from gsdm_grid.apps.radio.demo_view import LiveView, PlainView, headline, show_report
+    from gsdm_grid.apps.radio.picture_viewer import open_picture
 
     end_on_signals()
     # JSON has the standard output to itself; a copy of the error stream, because the demo lends that to Spark
-    chosen = DemoOptions(windows, window, placement.value, out, seed).checked()
+    chosen = DemoOptions(seconds, window, placement.value, out, seed).checked()
     console = _console(sys.stderr.fileno() if as_json else sys.stdout.fileno())
     console.print(headline(chosen))
     live = console.is_terminal and not headless
     with LiveView(console) if live else PlainView(console) as view:
         report = run_demo(chosen, view)
     show_report(report, console)
+    if live and not as_json:
+        open_picture(report.pictures[0], os.environ)
     if as_json:
-        typer.echo(json.dumps(report.to_json()))
+        typer.echo(json.dumps(report_json(report)))
     if not report.ok:
-        wrong = [one.strategy.name for one in report.measured if not one.ok]
-        typer.secho(f"error: not equal to the central plan, or not in order: {', '.join(wrong)}", fg="red", err=True)
+        typer.secho(f"error: {'; '.join(report.problems)}", fg="red", err=True)
         raise typer.Exit(1)
 
 

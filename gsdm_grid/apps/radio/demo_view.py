@@ -15,13 +15,21 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from gsdm_grid.apps.radio.demo import SAMPLE_RATE, STRATEGIES, DemoOptions, DemoReport
+from gsdm_grid.apps.radio.demo_plans import EXPENSIVE, PLANS, SAMPLE_RATE, DemoOptions
+from gsdm_grid.apps.radio.demo_report import DemoReport, PlanReport, WorkReport
+from gsdm_grid.apps.radio.demo_verdict import (
+    choice_sentences,
+    disturbance_sentence,
+    growth_sentence,
+    of_limit,
+    transport_sentence,
+    verdict,
+)
 from gsdm_grid.apps.radio.pictures import spectral_power, spectrum_text
 from gsdm_grid.model import PhysicalWindow
 
 _SPECTRUM_S = 0.15
 _LINE_S = 2.0
-_NAMES = tuple(strategy.name for strategy in STRATEGIES)
 
 
 @dataclass
@@ -29,7 +37,7 @@ class _Step:
     text: str
     began_s: float = field(default_factory=time.monotonic)
     took_s: float | None = None
-    done: int = 0
+    reached: int = 0
     total: int = 0
 
 
@@ -54,10 +62,13 @@ class PlainView:
         self._steps[step] = _Step(text)
         self._say(f"{step}: {text} …")
 
-    def progressed(self, step: str, done: int, total: int, latest: PhysicalWindow | None) -> None:
-        """See `DemoView`."""
-        if time.monotonic() - self._said_s > _LINE_S and latest is not None:
-            self._say(f"{step}: {done:,} of {total:,} windows")
+    def progressed(
+        self, step: str, reached: int, total: int, text: str = "", latest: PhysicalWindow | None = None
+    ) -> None:
+        """See `DemoView`. Plain lines show no windows."""
+        del latest
+        if time.monotonic() - self._said_s > _LINE_S:
+            self._say(f"{step}: {reached:,} of {total:,}, {text}")
 
     def ended(self, step: str, text: str) -> None:
         """See `DemoView`."""
@@ -94,9 +105,12 @@ class LiveView:
         """See `DemoView`."""
         self._steps[step] = _Step(text)
 
-    def progressed(self, step: str, done: int, total: int, latest: PhysicalWindow | None) -> None:
+    def progressed(
+        self, step: str, reached: int, total: int, text: str = "", latest: PhysicalWindow | None = None
+    ) -> None:
         """See `DemoView`."""
-        self._steps[step].done, self._steps[step].total = done, total
+        current = self._steps[step]
+        current.text, current.reached, current.total = text, reached, total
         now_s = time.monotonic()
         if latest is not None and len(latest) and now_s - self._drawn_s > _SPECTRUM_S:
             self._drawn_s = now_s
@@ -109,7 +123,7 @@ class LiveView:
         """See `DemoView`."""
         self._steps[step].text = text
         self._steps[step].took_s = time.monotonic() - self._steps[step].began_s
-        if step == _NAMES[-1]:
+        if step == "measuring":
             self._spectrum = None
 
     def _render(self) -> RenderableType:
@@ -128,7 +142,7 @@ class LiveView:
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 1))
         table.add_column(min_width=1)
-        table.add_column(no_wrap=True, min_width=max(map(len, _NAMES)))
+        table.add_column(no_wrap=True, min_width=len("measuring"))
         table.add_column(no_wrap=True, overflow="ellipsis")
         table.add_column(justify="right", no_wrap=True, min_width=7)
         for name, step in list(self._steps.items()):
@@ -137,18 +151,17 @@ class LiveView:
             seconds = step.took_s if step.took_s is not None else time.monotonic() - step.began_s
             table.add_row(
                 mark,
-                Text(name.replace("_", " "), style="" if over else "bold"),
-                self._middle(name, step, over),
+                Text(name, style="" if over else "bold"),
+                self._middle(step, over),
                 Text(f"{seconds:.1f} s", style="bright_black"),
             )
         return table
 
-    def _middle(self, name: str, step: _Step, over: bool) -> RenderableType:
+    def _middle(self, step: _Step, over: bool) -> RenderableType:
         if over or not step.total:
             return Text(step.text)
         bar = Table.grid(padding=(0, 1))
-        counted = f"{step.done:,}/{step.total:,}" + (" windows" if name in _NAMES else "")
-        bar.add_row(ProgressBar(step.total, step.done, width=24), counted)
+        bar.add_row(ProgressBar(step.total, step.reached, width=24), f"{step.reached}/{step.total}", step.text)
         return bar
 
 
@@ -156,41 +169,72 @@ def headline(options: DemoOptions) -> Text:
     """What is going to happen, in a line."""
     where = "on Ray and Spark" if options.placement == "grid" else "on threads"
     text = Text("GSDM-grid demo", style="bold")
-    text.append(
-        f" · fft3 and polarize over three-channel radio, {where}",
-        style="not bold",
-    )
+    text.append(f" · {len(PLANS)} plans over three-channel radio, {where}", style="not bold")
     return text
 
 
 def show_report(report: DemoReport, console: Console) -> None:
-    """The final table and where the pictures are."""
-    table = Table(
-        box=SIMPLE_HEAD, header_style="bold", border_style="bright_black", padding=(0, 1, 0, 0), pad_edge=False
-    )
-    table.add_column("strategy", no_wrap=True)
-    for name in ("degree", "windows", "MB/s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("busiest site", no_wrap=True)
-    table.add_column("equals\ncentral")
-    table.add_column("in\norder")
-    for one in report.measured:
-        central = one.strategy.name == "central"
-        table.add_row(
-            one.strategy.name.replace("_", " "),
-            str(one.strategy.degree),
-            f"{one.windows:,}",
-            f"{one.mb_s:,.1f}",
-            f"{one.busiest_does} {one.utilization:.0%}",
-            Text("—", style="bright_black") if central else _verdict(one.difference),
-            _verdict(None if one.in_order else "no"),
-        )
+    """The final tables with a sentence on each, what the optimizer makes of it, and where the pictures are."""
+    for work in report.works:
+        if not work.plans:
+            continue
+        console.print()
+        cost = "expensive" if work.workload is EXPENSIVE else "cheap"
+        console.print(Text(f"{work.workload.described}, {cost}", style="bold"))
+        console.print(_work_table(work))
+        console.print(Text(verdict(work)))
+        for sentence in choice_sentences(work):
+            console.print(Text(sentence, style="cyan"))
     console.print()
-    console.print(table)
+    console.print(Text(transport_sentence(report)))
+    if report.growth is not None:
+        console.print(Text(growth_sentence(report.growth)))
+    if (disturbance := disturbance_sentence(report)) is not None:
+        console.print(Text(disturbance, style="yellow"))
+    for problem in report.problems:
+        console.print(Text(f"WRONG: {problem}", style="bold red"))
+    console.print()
     for path in report.pictures:
         console.print(Text("  " + str(path), style="cyan"), soft_wrap=True)
     console.print()
 
 
-def _verdict(problem: str | None) -> Text:
-    return Text("yes", style="green") if problem is None else Text(problem, style="bold red")
+def _work_table(work: WorkReport) -> Table:
+    table = Table(
+        box=SIMPLE_HEAD, header_style="bold", border_style="bright_black", padding=(0, 1, 0, 0), pad_edge=False
+    )
+    table.add_column("plan", no_wrap=True)
+    for name in ("MB/s", "×\ncentral", "of\nlimit", "cores\nbusy"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("busiest site", no_wrap=True)
+    table.add_column("windows\nall right", no_wrap=True)
+    for one in work.plans:
+        table.add_row(*_plan_row(work, one))
+    limit = work.bare_mb_s(max(work.bare))
+    for processes, rates in work.bare.items():
+        if rates:
+            rate = work.bare_mb_s(processes)
+            name = f"bare, {processes} core{'s' if processes > 1 else ''}"
+            shares = (f"{rate / max(work.central.mb_s, 1e-9):.2f}", f"{rate / limit:.2f}" if limit else "")
+            table.add_row(Text(name, style="bright_black"), f"{rate:,.0f}", *shares)
+    return table
+
+
+def _plan_row(work: WorkReport, one: PlanReport) -> tuple[RenderableType, ...]:
+    does, share = one.busiest
+    return (
+        one.plan.name.replace("_", " ") if one.plan else "",
+        f"{one.mb_s:,.0f}",
+        f"{one.mb_s / max(work.central.mb_s, 1e-9):.2f}",
+        f"{of_limit(work, one):.2f}",
+        f"{one.cores_busy:.1f}",
+        f"{does} {share:.0%}",
+        _problem_text(one),
+    )
+
+
+def _problem_text(one: PlanReport) -> Text:
+    problem = one.delivery.problem
+    if problem is not None:
+        return Text(problem, style="bold red")
+    return Text(f"yes, {one.delivery.arrived:,}", style="green")

@@ -5,7 +5,7 @@ from gsdm_grid.apps.radio import RadioSynthesizer
 from gsdm_grid.apps.radio.comparison import difference, well_defined
 from gsdm_grid.errors import QueryError
 from gsdm_grid.functions.library.radio import CHANNELS, Polar, polarization
-from gsdm_grid.model import PhysicalWindow
+from gsdm_grid.model import STREAM, PhysicalWindow
 
 
 def spectra(noise=0.0, window=512):
@@ -85,8 +85,27 @@ def test_order_matters():
     assert difference(block, swapped.stamped(ordinals=range(4))) == "the timestamps differ"
 
 
+def radio(**attributes):
+    block, fields = spectra(window=64)
+    return changed(block.replace(**fields).stamped(ordinals=range(4)), **attributes)
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_spectra_may_differ_by_rounding_and_no_more(channel):
+    strength = np.sqrt(np.mean(np.abs(radio()[channel][1]) ** 2))
+    rounded = radio(**{channel: at(radio(), 1, 5, lambda value: value + 1e-6 * strength)})
+    assert difference(radio(), rounded) is None
+    wrong = radio(**{channel: at(radio(), 1, 5, lambda value: value + 1e-2 * strength)})
+    assert difference(radio(), wrong) == f"{channel} differs in window 1"
+
+
+def test_a_spectrum_that_is_no_number_differs():
+    assert difference(radio(), radio(x=at(radio(), 2, 0, lambda _: np.nan))) == "x differs in window 2"
+
+
 def test_other_windows_are_refused():
-    block, _ = spectra()
-    with pytest.raises(QueryError, match="'Radio'"):
-        difference(block, block)
-    assert isinstance(block, PhysicalWindow)
+    timestamps = PhysicalWindow.empty(STREAM)
+    with pytest.raises(QueryError, match="'Stream'"):
+        difference(timestamps, timestamps)
+    with pytest.raises(QueryError, match="'Radio' and 'Polar'"):
+        difference(radio(), polar())
