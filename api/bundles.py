@@ -307,7 +307,7 @@ def import_package(module_name: str, folder: Path) -> tuple[ModuleType, list[Str
     importlib.invalidate_caches()
     sys.modules[module_name] = module
     try:
-        with functions.apart(module_name) as found:
+        with functions.collecting(module_name) as found:
             spec.loader.exec_module(module)
     except BaseException as error:  # SystemExit, KeyboardInterrupt, whatever its author likes
         cause = _cause(error, folder)
