@@ -4,7 +4,8 @@
 readiness, exclusive use) derives from `StreamInterface` instead. ``open(stream)`` is called with the interface, which
 has ``stream_type``, ``options`` and ``context``, and what it returns is what the others are called with: ``next(x)``
 returns a window, a block, a mapping or a tuple of attribute values, or None while there is nothing; ``insert(x,
-window)`` takes a window; ``close(x)`` ends it. Without ``open`` the others get the interface itself.
+window)`` takes a window; ``close(x)`` is called when the stream ends or the query stops. Without ``open`` the others
+get the interface itself.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ UserFunction = Callable[..., Any]
 class FunctionInterface(StreamInterface):
     """Base of the classes that `interface_class` makes: opens and closes. An option ``path`` is taken for a file."""
 
+    made_of_functions: ClassVar[bool] = True
     interface_name: ClassVar[str]
     functions: ClassVar[Mapping[str, UserFunction]]
     """The functions by what they do: open, next, insert, close."""
@@ -47,8 +49,17 @@ class FunctionInterface(StreamInterface):
     def open(self, context: InterfaceContext) -> None:
         """See `StreamInterface`."""
         super().open(context)
-        self._handle = self._call("open", self) if "open" in self.functions else self
-        self._is_open = True
+        if not self._is_open:
+            self._handle = self._call("open", self) if "open" in self.functions else self
+            self._is_open = True
+
+    def finish(self) -> None:
+        """See `StreamInterface`. What was written is to be seen now, not only when the query is removed."""
+        self.close()
+
+    def pause(self) -> None:
+        """See `StreamInterface`. Opened again when the query goes on."""
+        self.close()
 
     def close(self) -> None:
         """See `StreamInterface`. The function is called once for each time that it was opened."""
@@ -82,6 +93,7 @@ class _Reading(FunctionInterface):
             return self._feed.take(limit, self.context)
         except EndOfStream:
             if self._calls.ended:
+                self.close()
                 raise
             self._ask_again_s = self.context.clock.monotonic_s() + ASK_AGAIN_S
             return None

@@ -60,6 +60,7 @@ class StreamInterface:
     ``source_option`` and ``sink_option``: the option that says from where, or to where.
     ``known_options``: names of all options; others are refused. None takes any.
     ``accepts``: the stream type whose windows it can carry, and those of its subtypes.
+    ``made_of_functions``: its class was made when it was registered; see `function_interface`.
     ``placed``: a source whose windows come with their ordinals, ascending; others are numbered by the engine.
     ``overload``: what a source does unless told when it is read too slowly; see `overload`.
     ``internal``: made by the system; people cannot name it.
@@ -71,6 +72,7 @@ class StreamInterface:
     source_option: ClassVar[str] = "address"
     sink_option: ClassVar[str] = "address"
     accepts: ClassVar[StreamType] = STREAM
+    made_of_functions: ClassVar[bool] = False
     placed: ClassVar[bool] = False
     overload: ClassVar[str] = "block"
     internal: ClassVar[bool] = False
@@ -157,7 +159,8 @@ class InterfaceRegistry:
 
     def add(self, name: str, interface: type[StreamInterface]) -> None:
         """Register a class; registering a name again replaces it, as notebooks need."""
-        if not self._collector.take((name, interface), interface.__module__):
+        module = None if interface.made_of_functions else interface.__module__  # functions may be anybody's
+        if not self._collector.take((name, interface), module):
             self._classes[name] = interface
             self._of_entry_points.discard(name)
 

@@ -30,10 +30,13 @@ class Collector(Generic[T]):
         finally:
             self._current.reset(token)
 
-    def take(self, one: T, module: str) -> bool:
-        """Whether something that a module defines is collected now; then it must not be registered."""
+    def take(self, one: T, module: str | None) -> bool:
+        """Whether something that a module defines is collected now; then it must not be registered.
+
+        None: it belongs to the module that registers it.
+        """
         current = self._current.get()
-        if current is None or not is_inside(module, current[0]):
+        if current is None or (module is not None and not is_inside(module, current[0])):
             return False
         current[1].append(one)
         return True

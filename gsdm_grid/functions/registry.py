@@ -31,7 +31,7 @@ from gsdm_grid.functions.sqf import StreamFunction
 ENTRY_POINTS = "gsdm.functions"
 FUNCTION = "$function"
 """The key of a reference among the values of parameters."""
-_inside: ContextVar[Mapping[str, str] | None] = ContextVar("_inside", default=None)
+_inside: ContextVar[tuple[Mapping[str, str], ...]] = ContextVar("_inside", default=())
 _pinned: ContextVar[Mapping[str, str] | None] = ContextVar("_pinned", default=None)
 
 
@@ -67,10 +67,10 @@ class FunctionRegistry:
 
     @contextmanager
     def inside(self, names: Mapping[str, str]) -> Iterator[None]:
-        """While it lasts, code of a bundle runs: its functions, and the names that it has for them, mean those that
-        are registered under the full ones.
+        """While it lasts, code of a bundle runs: its functions, and its own names for them, mean those that are
+        registered under full names.
         """
-        token = _inside.set(names)
+        token = _inside.set((names, *_inside.get()))
         try:
             yield
         finally:
@@ -87,14 +87,12 @@ class FunctionRegistry:
 
     def get(self, name: str | StreamFunction) -> StreamFunction:
         """The function of this name, or at this path ``package.module:function``."""
-        own = _inside.get() or {}
         if isinstance(name, StreamFunction):
-            registered = self._functions.get(own.get(name.name, ""))
-            return registered if registered is not None and registered.code is name.code else name
+            return self._registered(name)
         _load_library()
-        name = own.get(name, name)
-        if (pinned := self._functions.get((_pinned.get() or {}).get(name, ""))) is not None:
-            return replace(pinned, name=name)
+        name = self.full_name(name)
+        if (pinned := self.pinned_name(name)) != name and pinned in self._functions:
+            return replace(self._functions[pinned], name=name)
         if name in self._functions:
             return self._functions[name]
         if ":" in name:
@@ -102,6 +100,24 @@ class FunctionRegistry:
         for entry in metadata.entry_points(group=ENTRY_POINTS, name=name):
             return self.add(_from_path(f"{entry.module}:{entry.attr}"))
         raise UnknownName("function", name, self.names())
+
+    def full_name(self, name: str) -> str:
+        """What a name means to the code that runs now: its own names are short for full ones."""
+        inside = _inside.get()
+        return inside[0].get(name, name) if inside else name
+
+    def pinned_name(self, name: str) -> str:
+        """The name of the version that a name is pinned to; the name itself if it is not."""
+        return (_pinned.get() or {}).get(name, name)
+
+    def _registered(self, function: StreamFunction) -> StreamFunction:
+        """The function as it is registered, if code of the bundle that it comes from runs now."""
+        for names in _inside.get():
+            full = names.get(function.name, "")
+            registered = self._functions.get(self.pinned_name(full))
+            if registered is not None and registered.code is function.code:
+                return replace(registered, name=full)
+        return function
 
     def has(self, name: str) -> bool:
         """Whether `get` would find it."""

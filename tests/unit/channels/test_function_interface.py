@@ -59,8 +59,8 @@ def test_the_four_functions_share_what_open_returns():
         "FunctionLevel", "items", open_list, next_item, insert, lambda items: calls.append(("close", len(items)))
     )
     interface = opened("items", address="here")
-    values = read(interface)
     interface.insert(Level.block(ts=[0, 1], value=[7, 8]))
+    values = read(interface)
     interface.close()
     interface.close()
     assert values == [2, 3, 4, 5, 6]
@@ -130,6 +130,25 @@ def test_exit_calls_in_a_function_are_its_failures():
     register_stream_interface(Level, "leaving_open", open=lambda _: sys.exit(3), next=lambda _: None)
     with pytest.raises(FunctionError, match="SystemExit"):
         opened("leaving_open")
+
+
+@pytest.mark.parametrize("end", ["finish", "pause", "close"])
+def test_what_was_opened_is_closed_once_when_the_stream_ends_or_the_query_stops(end):
+    closed = []
+    register_stream_interface(Level, "ending", lambda _: "file", None, lambda file, window: None, closed.append)
+    interface = opened("ending")
+    interface.open(InterfaceContext())
+    getattr(interface, end)()
+    interface.close()
+    assert closed == ["file"]
+
+
+def test_a_source_is_closed_at_its_end():
+    closed = []
+    register_stream_interface(Level, "exhausted", lambda _: iter(()), next, None, lambda _: closed.append(True))
+    with pytest.raises(EndOfStream):
+        opened("exhausted").next(1)
+    assert closed == [True]
 
 
 def test_an_interface_reopens_after_it_was_closed():
