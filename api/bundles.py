@@ -1,8 +1,9 @@
 """Uploaded function code: bundles of Python modules, in versions.
 
-A bundle is stored, then imported here as ``gsdm_bundles.NAME_vVERSION``; its ``@sqf`` functions are registered as
-``NAME.function`` (the latest version) and ``NAME@VERSION.function``. Their code travels by value inside a plan (see
-`gsdm_grid.functions.registry`): it reaches all hosts, and a compiled query keeps the version it was compiled with.
+A bundle is stored, then imported here as ``gsdm_bundles.NAME_vVERSION``; its ``@sqf`` functions, templates and stream
+interfaces are registered under its name and version (`api.bundle_contents`). The code of functions travels by value
+inside a plan (see `gsdm_grid.functions.registry`): it reaches all hosts, and a compiled query keeps the version it was
+compiled with.
 What a bundle may hold is checked in `api.archives`; what it requires is installed by `api.packages`.
 """
 
@@ -17,7 +18,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,20 +26,19 @@ import sqlalchemy as sa
 
 from api import requirements
 from api.archives import PYTHON, Files, unpack
+from api.bundle_contents import Collected, Contents, collecting, forget, prefixes
 from api.errors import Problem
 from api.packages import Installed, Packages
 from api.store import Store, bundles
 from api.stream_types import forget_type, registered_user, types_apart
 from gsdm_grid.coordination.references import Kind
-from gsdm_grid.errors import GsdmError
-from gsdm_grid.functions import FunctionRegistry, StreamFunction, functions, reference
+from gsdm_grid.functions import FunctionRegistry, functions
 from gsdm_grid.functions import packages as known_packages
 
 _log = logging.getLogger("gsdm.bundles")
 ROOT = "gsdm_bundles"
 NAME = r"^[A-Za-z][A-Za-z0-9_]{0,47}$"
 _NAME = re.compile(NAME.strip("^$"), re.ASCII)
-_FUNCTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 
 Uses = Callable[[Kind, str], str | None]
 """Name of a query that uses a function, by the kind and name of what it uses."""
@@ -67,6 +66,7 @@ class Bundles:
         self._try_import = try_import
         self._failed: dict[tuple[str, int], str] = {}
         self._types: dict[str, set[str]] = {}
+        self._contents: dict[tuple[str, int], Contents] = {}
         self._lock = threading.Lock()
 
     def upload(self, name: str, media_type: str, content: bytes, token_id: str) -> tuple[dict[str, Any], bool]:
@@ -104,13 +104,13 @@ class Bundles:
             if latest is not None and self._is(latest, digest):
                 return self._shown(latest), False
             version = latest["version"] + 1 if latest is not None else 1
-            found = self._stage(name, version, files, installed, self._try_import)
+            contents = self._stage(name, version, files, installed, self._try_import)
             row = {
                 "name": name,
                 "version": version,
                 "media_type": media_type,
                 "content": content,
-                "functions": sorted(found),
+                "functions": sorted(contents.functions),
                 "digest": digest,
                 "token_id": token_id,
                 "created_s": time.time(),
@@ -122,8 +122,8 @@ class Bundles:
             except BaseException:
                 self._unstage(name, version)
                 raise
-            self._register(name, version, found, installed)
-        _log.info("bundle uploaded", extra={"bundle": name, "version": version, "functions": sorted(found)})
+            self._register(name, version, contents, installed)
+        _log.info("bundle uploaded", extra={"bundle": name, "version": version, "functions": row["functions"]})
         return self._shown(row), True
 
     def load_all(self) -> None:
@@ -135,13 +135,13 @@ class Bundles:
                 try:
                     if installed is not None:
                         self._packages.restore(installed)
-                    found = self._stage(name, version, unpack(row["media_type"], row["content"]), installed)
+                    contents = self._stage(name, version, unpack(row["media_type"], row["content"]), installed)
                 except Problem as problem:
                     self._failed[name, version] = problem.detail
                     told = {"bundle": name, "version": version, "reason": problem.detail}
                     _log.error("bundle cannot be loaded", extra=told)
                 else:
-                    self._register(name, version, found, installed)
+                    self._register(name, version, contents, installed)
 
     def list(self) -> list[dict[str, Any]]:
         """The latest version of each bundle, by name."""
@@ -161,21 +161,23 @@ class Bundles:
             rows = self._store.rows(_columns().where(bundles.c.name == name))
             if not rows:
                 raise Problem("not-found", f"there is no bundle {name!r}")
-            names = {full for row in rows for function in row["functions"] for full in _full_names(row, function)}
+            names = {full for row in rows for full in self._full_names(row)}
             for full in sorted(names):
                 if (query := self._uses("function", full)) is not None:
                     raise Problem("in-use", f"query {query!r} uses {full!r}: remove it first", query=query)
+                if (user := registered_user(self._store, full, self._uses, "interface")) is not None:
+                    raise Problem("in-use", f"{user} uses its stream interface {full!r}: remove it first")
             for stream_type in self._types.get(name, ()):
                 if (user := registered_user(self._store, stream_type, self._uses)) is not None:
                     raise Problem("in-use", f"{user} uses its stream type {stream_type!r}: remove it first")
-            for full in names:
-                self._registry.remove(full)
+            forget(names, self._registry)
             for stream_type in self._types.pop(name, ()):
                 forget_type(stream_type)
             with self._store.begin() as connection:
                 connection.execute(bundles.delete().where(bundles.c.name == name))
             for row in rows:
                 self._failed.pop((name, row["version"]), None)
+                self._contents.pop((name, row["version"]), None)
                 self._unstage(name, row["version"])
         for digest in {row["packages"]["digest"] for row in rows if row["packages"]} - {None}:
             self._discard(digest)
@@ -202,10 +204,13 @@ class Bundles:
 
     def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
         name, version = row["name"], row["version"]
+        contents = self._contents.get((name, version), Contents({}, {}, {}))
         return {
             "name": name,
             "version": version,
             "functions": [f"{name}.{function}" for function in row["functions"]],
+            "templates": [f"{name}.{template}" for template in sorted(contents.templates)],
+            "interfaces": [f"{name}.{interface}" for interface in sorted(contents.interfaces)],
             "media_type": row["media_type"],
             "digest": row["digest"],
             "created": row["created_s"],
@@ -216,8 +221,8 @@ class Bundles:
 
     def _stage(
         self, name: str, version: int, files: Files, installed: Installed | None, try_import: TryImport | None = None
-    ) -> dict[str, StreamFunction]:
-        """Write a version's files, import them, and give its functions. Leaves nothing behind if that fails.
+    ) -> Contents:
+        """Write a version's files, import them, and give what they bring. Leaves nothing behind if that fails.
 
         New code is imported by another process first: it may end the process, or never return.
         """
@@ -232,9 +237,9 @@ class Bundles:
             if try_import is not None:
                 try_import(f"{ROOT}.{folder.name}", folder, digest)
             with known_packages.importing(digest), types_apart(self._types.get(name, set())) as types:
-                found = _functions(import_package(f"{ROOT}.{folder.name}", folder))
+                contents = Contents.of(*import_package(f"{ROOT}.{folder.name}", folder))
             self._types[name] = types
-            return found
+            return contents
         except BaseException:
             self._unstage(name, version)
             raise
@@ -246,20 +251,15 @@ class Bundles:
                 del sys.modules[loaded]
         shutil.rmtree(self._folder / _module(name, version), ignore_errors=True)
 
-    def _register(
-        self, name: str, version: int, found: Mapping[str, StreamFunction], installed: Installed | None
-    ) -> None:
-        row = {"name": name, "version": version}
-        for function, made in found.items():
-            newest, pinned = _full_names(row, function)
-            origin = {"bundle": name, "version": version, "pinned": pinned}
-            if installed is not None and installed.digest is not None:
-                origin["packages"] = installed.digest
-            for place, full in enumerate((newest, pinned)):
-                siblings = {sibling: _full_names(row, sibling)[place] for sibling in found}
-                strategies = tuple(strategy.renamed(siblings) for strategy in made.strategies)
-                metadata = {**made.metadata, **origin}
-                self._registry.add(replace(made, name=full, strategies=strategies, metadata=metadata))
+    def _register(self, name: str, version: int, contents: Contents, installed: Installed | None) -> None:
+        self._contents[name, version] = contents
+        contents.register(name, version, installed.digest if installed is not None else None, self._registry)
+
+    def _full_names(self, row: Mapping[str, Any]) -> set[str]:
+        """All names under which something of a version is registered."""
+        contents = self._contents.get((row["name"], row["version"]), Contents({}, {}, {}))
+        plain = {*row["functions"], *contents.templates, *contents.interfaces}
+        return {f"{prefix}.{name}" for prefix in prefixes(row["name"], row["version"]) for name in plain}
 
 
 def _check_name(name: str) -> None:
@@ -283,10 +283,6 @@ def _module(name: str, version: int) -> str:
     return f"{name}_v{version}"
 
 
-def _full_names(row: Mapping[str, Any], function: str) -> tuple[str, str]:
-    return f"{row['name']}.{function}", f"{row['name']}@{row['version']}.{function}"
-
-
 def root_package() -> ModuleType:
     """The package that all bundles are imported into. It is found nowhere: what is in it was put there."""
     if ROOT not in sys.modules:
@@ -296,8 +292,11 @@ def root_package() -> ModuleType:
     return sys.modules[ROOT]
 
 
-def import_package(module_name: str, folder: Path) -> tuple[ModuleType, list[StreamFunction]]:
-    """Import a version's package; what its author's code raises becomes the problem's cause."""
+def import_package(module_name: str, folder: Path) -> tuple[ModuleType, Collected]:
+    """Import a version's package and collect what it registers.
+
+    What its author's code raises becomes the problem's cause.
+    """
     root_package()
     location = folder / "__init__.py"
     spec = importlib.util.spec_from_file_location(module_name, location, submodule_search_locations=[str(folder)])
@@ -307,32 +306,12 @@ def import_package(module_name: str, folder: Path) -> tuple[ModuleType, list[Str
     importlib.invalidate_caches()
     sys.modules[module_name] = module
     try:
-        with functions.apart(module_name) as found:
+        with collecting(module_name) as collected:
             spec.loader.exec_module(module)
     except BaseException as error:  # SystemExit, KeyboardInterrupt, whatever its author likes
         cause = _cause(error, folder)
         raise Problem("function-failed", f"the code cannot be imported: {cause}", cause=cause) from error
-    return module, found
-
-
-def _functions(imported: tuple[ModuleType, list[StreamFunction]]) -> dict[str, StreamFunction]:
-    """The functions of a bundle by name: those it registered, and those that its package names."""
-    module, registered = imported
-    named = [value for value in vars(module).values() if isinstance(value, StreamFunction)]
-    own = [one for one in named if f"{getattr(one.code, '__module__', '')}.".startswith(f"{module.__name__}.")]
-    made: dict[str, StreamFunction] = {}
-    for function in dict.fromkeys((*registered, *own)):
-        if not _FUNCTION.fullmatch(function.name):
-            raise Problem("invalid-request", f"function {function.name[:80]!r} needs a plain name")
-        if made.setdefault(function.name, function) is not function:
-            raise Problem("invalid-request", f"the bundle has two functions named {function.name!r}")
-        try:
-            reference(function)
-        except GsdmError as error:
-            raise Problem("function-failed", str(error), function=function.name) from None
-    if not made:
-        raise Problem("invalid-request", "the bundle has no @sqf functions")
-    return made
+    return module, collected
 
 
 def _cause(error: BaseException, folder: Path) -> str:

@@ -47,7 +47,7 @@ from gsdm_grid.coordination.specification import (
     with_plan,
 )
 from gsdm_grid.errors import FlowError, GsdmError, NodeLost, ResourceError, UnknownName
-from gsdm_grid.flow import DataFlow
+from gsdm_grid.flow import TEMPLATES, DataFlow
 from gsdm_grid.flow.templates import at_most
 from gsdm_grid.functions import functions
 from gsdm_grid.planning import (
@@ -546,7 +546,7 @@ class Coordinator:
         else:
             given = with_plan(row["specification"], params["plan"]) if params["plan"] else row["specification"]
             what, outcome = f"plan {params['chosen']} of {params['optimization']}", {"plan": params["chosen"]}
-        with functions.pinned(pinned_names(query.plan) if query.plan is not None else {}):
+        with functions.pinned(TEMPLATES.pins(pinned_names(query.plan)) if query.plan is not None else {}):
             specification = self.checked(given, "admin")  # who may submit it was checked when it was submitted
         was = query.state
         stall_s = 0.0

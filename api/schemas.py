@@ -104,6 +104,23 @@ class FunctionDocument(BaseModel):
     version: int | None = None
 
 
+class TemplateDocument(BaseModel):
+    """A template: a constructor of data flows, with what it takes."""
+
+    name: str
+    parameters: list[ParameterDocument]
+    doc: str
+    bundle: str | None = None
+    version: int | None = None
+
+
+class TemplatePage(BaseModel):
+    """Some templates, by name."""
+
+    items: list[TemplateDocument]
+    next: str | None
+
+
 class FunctionPage(BaseModel):
     """Some functions, by name."""
 
@@ -117,6 +134,8 @@ class BundleDocument(BaseModel):
     name: str
     version: int
     functions: list[str]
+    templates: list[str] = Field(description="Constructors of data flows that it brings, while it is loaded.")
+    interfaces: list[str] = Field(description="Stream interfaces that it brings, while it is loaded.")
     media_type: str
     digest: str
     created: float
@@ -143,6 +162,7 @@ class InterfaceDocument(BaseModel):
 
     name: str
     options: list[str] | None = Field(description="Names of its options; null takes any.")
+    type: str = Field(description="Stream type whose windows it can carry, and those of its subtypes.")
     source: bool
     sink: bool
     local: bool = Field(description="Whether it holds objects of one process, and so cannot be submitted.")

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
@@ -70,12 +70,12 @@ def posted(store: Store) -> set[str]:
     return {row["name"] for row in store.rows(sa.select(types.c.name))}
 
 
-def registered_user(store: Store, name: str, uses: Uses) -> str | None:
-    """A query, source or sink that uses a type, in words."""
-    if (query := uses("type", name)) is not None:
+def registered_user(store: Store, name: str, uses: Uses, kind: Literal["type", "interface"] = "type") -> str | None:
+    """A query, source or sink that uses a type or an interface, in words."""
+    if (query := uses(kind, name)) is not None:
         return f"query {query!r}"
     for row in store.rows(sa.select(streams)):
-        if row["document"].get("type") == name:
+        if row["document"].get(kind) == name:
             return f"{row['kind']} {row['name']!r}"
     return None
 

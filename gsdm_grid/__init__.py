@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         pipe,
         splitstream,
         splittree,
+        template,
     )
     from gsdm_grid.functions import (  # type: ignore[no-redef]
         OMIT,
@@ -91,6 +92,7 @@ _ROOMS = {
         "pipe",
         "splitstream",
         "splittree",
+        "template",
     ),
     "functions": ("OMIT", "current_window", "per_tuple", "sliding_window", "sqf", "time_window"),
     "functions.library.radio": ("Channel", "Polar", "Radio"),
@@ -154,5 +156,6 @@ __all__ = [
     "splitstream",
     "splittree",
     "sqf",
+    "template",
     "time_window",
 ]

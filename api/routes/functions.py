@@ -1,4 +1,4 @@
-"""Functions, and the bundles of code that bring them, over REST."""
+"""Functions, templates, and the bundles of code that bring them, over REST."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ from api.schemas import (
     BundleVersions,
     FunctionDocument,
     FunctionPage,
+    TemplateDocument,
+    TemplatePage,
 )
 from gsdm_grid.errors import GsdmError
+from gsdm_grid.flow import TEMPLATES
 from gsdm_grid.functions import functions
 from gsdm_grid.functions.sqf import Kind
 
@@ -72,6 +75,33 @@ def _found(name: str) -> FunctionDocument | None:
         return None
     origin = {key: function.metadata.get(key) for key in ("bundle", "version")}
     return FunctionDocument.model_validate({**function.describe(), "name": name, **origin})
+
+
+@router.get("/templates", responses=responses(*COMMON))
+def list_templates(_token: Viewer, limit: Limit = 100, cursor: Cursor = None) -> TemplatePage:
+    """Templates by name, with what they take: constructors of data flows, to be named in a query's flow."""
+    shown = [one for name in TEMPLATES.names() if (one := _template(name)) is not None]
+    return TemplatePage(**page(shown, lambda one: one.name, limit, cursor))
+
+
+@router.get("/templates/{name}", responses=responses(*COMMON, "not-found"))
+def get_template(name: FunctionName, _token: Viewer) -> TemplateDocument:
+    """One template."""
+    if (found := _template(name)) is None:
+        raise Problem("not-found", f"there is no template {name!r}")
+    return found
+
+
+def _template(name: str) -> TemplateDocument | None:
+    """A template by name; None if there is none, or it is an installed package's that does not work."""
+    try:
+        template = TEMPLATES.find(name)
+    except GsdmError:
+        return None
+    if template is None:
+        return None
+    origin = {key: template.metadata.get(key) for key in ("bundle", "version")}
+    return TemplateDocument.model_validate({**template.describe(), "name": name, **origin})
 
 
 @router.get("/bundles", tags=["bundles"], responses=responses(*COMMON))

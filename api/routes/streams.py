@@ -122,6 +122,7 @@ def _described(name: str, interface: type[StreamInterface]) -> InterfaceDocument
     return InterfaceDocument(
         name=name,
         options=None if known is None else sorted(known),
+        type=interface.accepts.name,
         source=interface.next is not StreamInterface.next,
         sink=interface.insert is not StreamInterface.insert,
         local=interface.local,

@@ -8,6 +8,7 @@ from gsdm_grid.channels.interface import (
     EndOfStream,
     InterfaceContext,
     StreamInterface,
+    check_accepted,
     interfaces,
     register_stream_interface,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "InterfaceContext",
     "StreamInterface",
     "builtin_interfaces",
+    "check_accepted",
     "interfaces",
     "register_stream_interface",
 ]

@@ -9,16 +9,15 @@ should yield promptly.
 from __future__ import annotations
 
 import importlib
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
+from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.channels.memory import WindowFeed
 from gsdm_grid.channels.pacing import Pacer
 from gsdm_grid.channels.player import positive
-from gsdm_grid.errors import FunctionError, GsdmError, QueryError
-from gsdm_grid.functions import raised_by_user_code
+from gsdm_grid.channels.user_calls import name_of, user_call
+from gsdm_grid.errors import QueryError
 from gsdm_grid.model import PhysicalWindow, StreamType
 
 T = TypeVar("T")
@@ -71,22 +70,16 @@ class GeneratorSource(StreamInterface):
 
     def _guarded(self, step: Callable[[WindowFeed], T]) -> T:
         """Run a step of the user's code; what it raises says whose it is."""
-        try:
+        with user_call("generator", self._function):
             if self._feed is None:
                 self._feed = WindowFeed("generator", self.stream_type, self._call())
             return step(self._feed)
-        except (EndOfStream, GsdmError):
-            raise
-        except BaseException as error:
-            if not raised_by_user_code(error):
-                raise
-            raise FunctionError("generator", _name(self._function), repr(error), traceback.format_exc()) from error
 
     def _call(self) -> Iterable[Any]:
         made = self._function(**self._params)
         if not isinstance(made, Iterable):
             raise QueryError(
-                f"interface 'generator': {_name(self._function)} must return an iterator of windows, "
+                f"interface 'generator': {name_of(self._function)} must return an iterator of windows, "
                 f"got {type(made).__name__}"
             )
         return made
@@ -108,10 +101,6 @@ def _load(function: Any) -> Callable[..., Any]:
         )
     made: Callable[..., Any] = found
     return made
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return str(getattr(function, "__qualname__", function))
 
 
 interfaces.add("generator", GeneratorSource)

@@ -1,26 +1,32 @@
 """Stream interfaces: how windows enter and leave the system.
 
 An interface encapsulates one medium behind four methods: ``open``, ``next``, ``insert`` and ``close`` (thesis 2.4).
-Sources implement ``next``, sinks ``insert``. People register their own with `register_stream_interface`.
+Sources implement ``next``, sinks ``insert``. People register their own with `register_stream_interface`: a class, or
+four functions, of which `function_interface` makes a class.
 The engine is the only caller; it calls from one thread, and never calls ``next`` again before it has room.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
-from gsdm_grid.errors import QueryError, UnknownName
-from gsdm_grid.model import Clock, PhysicalWindow, StreamType, SystemClock
+from gsdm_grid.errors import QueryError, SchemaError, UnknownName
+from gsdm_grid.functions import Collector, is_inside
+from gsdm_grid.model import STREAM, Clock, PhysicalWindow, StreamType, SystemClock, stream_types
 
 if TYPE_CHECKING:
     from gsdm_grid.channels.data_plane import DataPlane
 
 ENTRY_POINTS = "gsdm.interfaces"
+FUNCTIONS = ("open", "next", "insert", "close")
+"""What an interface of functions may consist of, in the order of the thesis."""
 
 
 class EndOfStream(Exception):
@@ -53,6 +59,8 @@ class StreamInterface:
     better than its class).
     ``source_option`` and ``sink_option``: the option that says from where, or to where.
     ``known_options``: names of all options; others are refused. None takes any.
+    ``accepts``: the stream type whose windows it can carry, and those of its subtypes.
+    ``made_of_functions``: its class was made when it was registered; see `function_interface`.
     ``placed``: a source whose windows come with their ordinals, ascending; others are numbered by the engine.
     ``overload``: what a source does unless told when it is read too slowly; see `overload`.
     ``internal``: made by the system; people cannot name it.
@@ -63,6 +71,8 @@ class StreamInterface:
     known_options: ClassVar[frozenset[str] | None] = None
     source_option: ClassVar[str] = "address"
     sink_option: ClassVar[str] = "address"
+    accepts: ClassVar[StreamType] = STREAM
+    made_of_functions: ClassVar[bool] = False
     placed: ClassVar[bool] = False
     overload: ClassVar[str] = "block"
     internal: ClassVar[bool] = False
@@ -140,14 +150,27 @@ class StreamInterface:
 
 
 class InterfaceRegistry:
-    """Stream interface classes by name."""
+    """Stream interface classes by name. One per process."""
 
     def __init__(self) -> None:
         self._classes: dict[str, type[StreamInterface]] = {}
+        self._of_entry_points: set[str] = set()
+        self._collector: Collector[tuple[str, type[StreamInterface]]] = Collector("interfaces")
 
     def add(self, name: str, interface: type[StreamInterface]) -> None:
         """Register a class; registering a name again replaces it, as notebooks need."""
-        self._classes[name] = interface
+        module = None if interface.made_of_functions else interface.__module__  # functions may be anybody's
+        if not self._collector.take((name, interface), module):
+            self._classes[name] = interface
+            self._of_entry_points.discard(name)
+
+    def remove(self, name: str) -> None:
+        """Forget a name, if it is known; what uses its class goes on."""
+        self._classes.pop(name, None)
+
+    def collecting(self, package: str) -> AbstractContextManager[list[tuple[str, type[StreamInterface]]]]:
+        """While it lasts, interfaces that this thread defines in a package are collected, not registered."""
+        return self._collector.collecting(package)
 
     def get(self, name: str) -> type[StreamInterface]:
         """The class of this name, of an installed package's entry point, or at a path ``package.module:Class``."""
@@ -158,17 +181,28 @@ class InterfaceRegistry:
             return self._classes[name]
         for entry in metadata.entry_points(group=ENTRY_POINTS, name=name):
             self._classes[name] = _from_path(f"{entry.module}:{entry.attr}")
+            self._of_entry_points.add(name)
             return self._classes[name]
         if ":" in name:
             return _from_path(name)
         raise UnknownName("stream interface", name, self.names())
+
+    def found_elsewhere(self, name: str) -> bool:
+        """Whether other processes of the grid get the same class by this name."""
+        interface = self.get(name)
+        module = sys.modules.get(interface.__module__)
+        if is_inside(interface.__module__, "gsdm_grid") and getattr(module, interface.__qualname__, None) is interface:
+            return True
+        location = getattr(module, "__file__", None)
+        is_installed = location is not None and "-packages" in location
+        return is_installed and (name in self._of_entry_points or ":" in name)
 
     def names(self) -> list[str]:
         """All registered names, sorted."""
         from gsdm_grid.channels import builtin_interfaces
 
         builtin_interfaces()
-        known = {name for name, found in self._classes.items() if not found.internal}
+        known = {name for name, interface in self._classes.items() if not interface.internal}
         return sorted({*known, *metadata.entry_points(group=ENTRY_POINTS).names})
 
 
@@ -199,6 +233,89 @@ def equally_long(stream_type: StreamType, length: Any) -> dict[str, int]:
     return {name: length for name, kind in stream_type.attributes.items() if kind.shape != ()}
 
 
-def register_stream_interface(name: str, interface: type[StreamInterface]) -> None:
-    """Make an interface class known under a name (thesis 3.2.3)."""
-    interfaces.add(name, interface)
+@overload
+def register_stream_interface(
+    name: str, interface: type[StreamInterface], *, stream_type: str | StreamType | None = None
+) -> type[StreamInterface]: ...
+
+
+@overload
+def register_stream_interface(
+    stream_type: str | StreamType,
+    name: str,
+    /,
+    open: Callable[..., Any] | None = None,
+    next: Callable[..., Any] | None = None,
+    insert: Callable[..., Any] | None = None,
+    close: Callable[..., Any] | None = None,
+    *,
+    options: Iterable[str] | None = None,
+    whole: bool = False,
+) -> type[StreamInterface]: ...
+
+
+def register_stream_interface(name: Any, interface: Any, *functions: Any, **more: Any) -> type[StreamInterface]:
+    """Make a stream interface known under a name: a class, or up to four functions.
+
+    Of a class: its name, the class, and, if it can carry windows of some type only, ``stream_type``. Of functions, as
+    in the thesis (3.2.2): the stream type, the name, and the functions ``open``, ``next``, ``insert`` and ``close``;
+    `function_interface` says what they get and give. ``options`` are the names of its options, if others are to be
+    refused; with ``whole``, ``insert`` takes physical windows. Gives the class, which an entry point may name.
+
+    >>> ticks = iter(range(3))
+    >>> Counter = register_stream_interface("Stream", "counter", next=lambda _: {"ts": next(ticks)})
+    >>> interfaces.get("counter") is Counter
+    True
+    """
+    if isinstance(interface, str):
+        made = _of_functions(interface, stream_types.get(name), functions, **more)
+        interfaces.add(interface, made)
+        return made
+    made = _bound(name, interface, *functions, **more)
+    interfaces.add(name, made)
+    return made
+
+
+def _of_functions(
+    name: str,
+    accepts: StreamType,
+    functions: Sequence[Any],
+    options: Iterable[str] | None = None,
+    whole: bool = False,
+    **named: Any,
+) -> type[StreamInterface]:
+    from gsdm_grid.channels.function_interface import interface_class
+
+    by_role = {**dict(zip(FUNCTIONS, functions, strict=False)), **named}
+    unknown = sorted(set(by_role) - set(FUNCTIONS))
+    if unknown or len(functions) > len(FUNCTIONS):
+        came = f"{unknown[0]!r}" if unknown else f"{len(functions)} functions"
+        raise QueryError(f"stream interface {name!r}: takes the functions {', '.join(FUNCTIONS)}; got {came}")
+    return interface_class(name, accepts, {role: by_role.get(role) for role in FUNCTIONS}, options, whole)
+
+
+def _bound(name: Any, interface: Any, stream_type: str | StreamType | None = None) -> type[StreamInterface]:
+    """A class, bound to a stream type if one is named."""
+    if not isinstance(name, str):
+        raise QueryError(f"stream interface: expected a name, then its class; got {name!r:.80}")
+    if not (isinstance(interface, type) and issubclass(interface, StreamInterface)):
+        raise QueryError(
+            f"stream interface {name!r}: expected a subclass of StreamInterface, or a stream type, the name and "
+            f"functions; got {interface!r:.80}"
+        )
+    if stream_type is None:
+        return interface
+    members = {
+        "accepts": stream_types.get(stream_type),
+        "__module__": interface.__module__,
+        "__doc__": interface.__doc__,
+    }
+    return type(interface.__name__, (interface,), members)
+
+
+def check_accepted(name: str, stream_type: StreamType) -> None:
+    """Complain if the interface of this name cannot carry windows of a type."""
+    accepts = interfaces.get(name).accepts
+    if not stream_type.is_under(accepts):
+        expected = f"{accepts.name!r} or a subtype, as interface {name!r} takes"
+        raise SchemaError(stream_type.name, None, expected, repr(stream_type.name))

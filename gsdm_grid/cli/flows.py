@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from gsdm_grid.cli.commands import HERE, AsJson, Server, Token, app, connect, print_json
-from gsdm_grid.cli.shown import signature, strategies
+from gsdm_grid.cli.shown import parameters, signature, strategies
 from gsdm_grid.errors import FlowError, QueryError
 
 if TYPE_CHECKING:
@@ -70,6 +70,38 @@ def _built_in(name: str | None) -> list[Mapping[str, Any]]:
 def _of_server(server: str | None, token: str | None, name: str | None) -> list[Mapping[str, Any]]:
     with connect(server, token) as client:
         return [client.function(name)] if name else list(client.functions())
+
+
+@app.command(rich_help_panel=HERE)
+def templates(
+    name: Annotated[str | None, typer.Argument(help="Only this one, with all it says about itself.")] = None,
+    server: Annotated[
+        str | None, typer.Option("--server", help="Ask this coordinator, which also knows uploaded templates.")
+    ] = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the templates: constructors of data flows, that a query's flow may name.
+
+    An uploaded one, BUNDLE.TEMPLATE, is asked for at the coordinator.
+    """
+    described = _templates(server, token, name)
+    if as_json:
+        print_json(described[0] if name else described)
+        return
+    for one in described:
+        typer.echo(f"{one['name']}({parameters(one)})")
+    if name:
+        typer.echo(f"\n{described[0]['doc']}")
+
+
+def _templates(server: str | None, token: str | None, name: str | None) -> list[Mapping[str, Any]]:
+    if server or (name is not None and "." in name):
+        with connect(server, token) as client:
+            return [client.template(name)] if name else list(client.templates())
+    from gsdm_grid.flow import TEMPLATES
+
+    return [TEMPLATES[one].describe() for one in ([name] if name else TEMPLATES.names())]
 
 
 @app.command(rich_help_panel=HERE)

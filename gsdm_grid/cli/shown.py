@@ -32,11 +32,18 @@ _BUSIEST = "▸"
 
 def signature(described: Mapping[str, Any]) -> str:
     """A function with what it takes and gives."""
-    given = [p["name"] if p["required"] else f"{p['name']}={p['default']}" for p in described["parameters"]]
     arrow = described["output"] if described["output"] != "derived from the input" else "…"
     several = described["kind"] in ("combining", "combine")
     taken = f"[{described['input']}]" if several else described["input"]
-    return f"{described['name']}({', '.join([taken, *given])}) → {arrow}"
+    return f"{described['name']}({', '.join(filter(None, (taken, parameters(described))))}) → {arrow}"
+
+
+def parameters(described: Mapping[str, Any]) -> str:
+    """The parameters of a function or template, with their defaults."""
+    return ", ".join(
+        one["name"] if one["required"] or one["name"].startswith("*") else f"{one['name']}={one['default']}"
+        for one in described["parameters"]
+    )
 
 
 def strategies(described: Mapping[str, Any]) -> str:
@@ -191,8 +198,9 @@ def bundles_table(found: Iterable[Bundle], now: datetime) -> Table:
     rows = []
     for one in found:
         uploaded = ago(one.created, now) if one.created else ""
-        rows.append((one.name, str(one.version), uploaded, "\n".join(one.functions), one.error or ""))
-    return _with_reasons(("bundle", "version", "uploaded", "functions"), rows, right=("version",))
+        brought = "\n".join((*one.functions, *one.templates, *one.interfaces))
+        rows.append((one.name, str(one.version), uploaded, brought, one.error or ""))
+    return _with_reasons(("bundle", "version", "uploaded", "brings"), rows, right=("version",))
 
 
 # -- trials and resources ---------------------------------------------------------------------------------------------

@@ -119,6 +119,8 @@ class Bundle:
     created: datetime | None = None
     error: str | None = None
     packages: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
+    interfaces: tuple[str, ...] = ()
     document: Document = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
@@ -131,6 +133,8 @@ class Bundle:
             created=None if document.get("created") is None else _time(document["created"]),
             error=document.get("error"),
             packages=tuple(document.get("packages") or ()),
+            templates=tuple(document.get("templates") or ()),
+            interfaces=tuple(document.get("interfaces") or ()),
             document=document,
         )
 

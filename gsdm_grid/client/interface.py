@@ -178,6 +178,16 @@ class Interface(OptimizerInterface):
         return self._exchange(calls.get("functions", name))
 
     @paged
+    def templates(self) -> Listing[Document]:
+        """The templates that the coordinator knows, built-in and uploaded."""
+        return calls.listing("templates")
+
+    @exchanged
+    def template(self, name: str) -> Exchange[Document]:
+        """One template."""
+        return self._exchange(calls.get("templates", name))
+
+    @paged
     def interfaces(self) -> Listing[Document]:
         """Stream interfaces with their options."""
         return calls.listing("interfaces")

@@ -1,4 +1,4 @@
-"""What a query's document names: registered sources and sinks, stream types, functions. Pure.
+"""What a query's document names: registered sources and sinks, stream types, interfaces, functions, templates. Pure.
 
 Only places that name such a thing count: a label, a stream's own name or an option with the same text does not.
 Documents need not be valid any more: what a stored query names is asked before that thing is removed.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-Kind = Literal["source", "sink", "type", "function"]
+Kind = Literal["source", "sink", "type", "interface", "function"]
 
 
 def names(document: Mapping[str, Any], kind: Kind) -> set[str]:
@@ -26,7 +26,9 @@ def names(document: Mapping[str, Any], kind: Kind) -> set[str]:
         return set(_registered(outputs, "sink"))
     if kind == "type":
         return {name for stream in (*inputs, *outputs) for name in _types(stream)}
-    # functions may be parameters of others, such as what combines parts
+    if kind == "interface":
+        return set(_registered([stream for stream in (*inputs, *outputs) if isinstance(stream, Mapping)], kind))
+    # functions and templates may be parameters of others, such as what combines parts
     return {text for key in ("function", "params", "flow") for text in _texts(document.get(key))}
 
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gsdm_grid.channels import interfaces
+from gsdm_grid.channels import check_accepted, interfaces
 from gsdm_grid.channels.overload import POLICIES as OVERLOAD_POLICIES
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.engine import check_schedule
-from gsdm_grid.errors import FlowError, GsdmError, UnknownName
+from gsdm_grid.errors import FlowError, GsdmError, SchemaError, UnknownName
 from gsdm_grid.flow import DataFlow, build
 from gsdm_grid.functions import functions
 from gsdm_grid.model import StreamType, TypeRegistry, create_stream_type, stream_types
@@ -366,6 +366,11 @@ def parse_stream(document: Mapping[str, Any], name: str, place: str, source: boo
             raise FlowError(place, f"needs a type; known: {', '.join(stream_types.names())}")
         stream_type = parse_type(document["type"], f"{place}.type")
     found = interfaces.get(interface)
+    if stream_type is not None:
+        try:
+            check_accepted(interface, stream_type)
+        except SchemaError as error:
+            raise FlowError(f"{place}.type", str(error)) from None
     if found.internal:
         raise FlowError(f"{place}.interface", f"{interface!r} is used inside the system only")
     if found.local:

@@ -6,7 +6,6 @@ the profile of this installation tells the rest. Nothing is started.
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -145,7 +144,7 @@ def _bound(spec: Mapping[str, Any]) -> Split:
     name = str(spec["template"])
     named = {key: value for key, value in spec.items() if key not in ("template", "args")}
     try:
-        given = inspect.signature(TEMPLATES[name]).bind(*spec.get("args", []), **named)
+        given = TEMPLATES[name].signature.bind(*spec.get("args", []), **named)
     except TypeError as error:
         raise FlowError(f"template {name!r}", str(error)) from None
     given.apply_defaults()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gsdm_grid.channels import StreamInterface, interfaces
+from gsdm_grid.channels import StreamInterface, check_accepted, interfaces
 from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.flow import json_value
 from gsdm_grid.ids import IdFactory
@@ -38,7 +37,7 @@ class RegisteredStream:
     def spec(self) -> StreamSpec:
         """For the compiler. Streams that hold live objects or classes stay in this process."""
         found = interfaces.get(self.interface)
-        live = found.local or not _importable(found)
+        live = found.local or not interfaces.found_elsewhere(self.interface)
         options: dict[str, Any] = {}
         same: Any = f"object {id(self):x}"
         try:
@@ -61,6 +60,7 @@ class RegisteredStream:
             reader,
             self.overload,
             lengths={} if self.type is None else found.vector_lengths(self.type, self.options),
+            accepts=found.accepts,
         )
 
     def make(self, stream_type: StreamType) -> StreamInterface:
@@ -95,7 +95,7 @@ def register_input_stream(
         options = {"items": items, **options}
     elif source is not None:
         options = {interfaces.get(interface).source_option: str(source), **options}
-    interfaces.get(interface)
+    check_accepted(interface, found)
     return RegisteredStream(name or _ids.new("in"), interface, found, options, shared)
 
 
@@ -114,6 +114,8 @@ def register_result_stream(
         options = {interfaces.get(interface).sink_option: str(dest), **options}
     interfaces.get(interface)
     given = None if stream_type is None else stream_types.get(stream_type)
+    if given is not None:
+        check_accepted(interface, given)
     return RegisteredStream(name or _ids.new("out"), interface, given, options)
 
 
@@ -121,12 +123,3 @@ def _digest(interface: str, same: Any, stream_type: StreamType | None) -> str:
     """Equal for streams that are read in the same way from the same place."""
     told = [interface, same, stream_type.to_json() if stream_type is not None else None]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _importable(found: type[StreamInterface]) -> bool:
-    """Whether other processes can import the class too."""
-    module = sys.modules.get(found.__module__)
-    location = getattr(module, "__file__", None)
-    if found.__module__.partition(".")[0] == "gsdm_grid":
-        return True
-    return location is not None and found.__module__ != "__main__" and "-packages" in location

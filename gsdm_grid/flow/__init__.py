@@ -18,9 +18,9 @@ from gsdm_grid.flow.splitting import (
     splitstream,
     splittree,
 )
+from gsdm_grid.flow.template_registry import TEMPLATES, Template, template
 from gsdm_grid.flow.templates import (
     PCC,
-    TEMPLATES,
     build,
     central,
     lpipe,
@@ -36,6 +36,7 @@ __all__ = [
     "DataFlow",
     "Role",
     "Site",
+    "Template",
     "Vertex",
     "arcs",
     "autosplit",
@@ -58,4 +59,5 @@ __all__ = [
     "renamed",
     "splitstream",
     "splittree",
+    "template",
 ]

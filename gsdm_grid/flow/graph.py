@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from gsdm_grid.errors import FlowError, UnknownName
-from gsdm_grid.functions import FUNCTION, StreamFunction, function_reference, reference, resolve
+from gsdm_grid.functions import FUNCTION, StreamFunction, function_reference, resolve
 
 Role = Literal["source", "partition", "compute", "combine", "sink"]
 Input = int | str  # the number of an input stream of the flow, or the name of a result stream of a vertex
@@ -263,7 +263,7 @@ def with_references(flow: DataFlow) -> DataFlow:
 def json_value(value: Any, place: str) -> Any:
     """A parameter value as plain JSON; functions become references."""
     if isinstance(value, StreamFunction):
-        return {FUNCTION: reference(value)}
+        return {FUNCTION: function_reference(value)}
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list | tuple):

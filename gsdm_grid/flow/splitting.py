@@ -17,7 +17,8 @@ from typing import Any
 from gsdm_grid.errors import FlowError, UnknownName
 from gsdm_grid.flow.graph import DataFlow, Site, Vertex, fresh_id, json_value, renamed
 from gsdm_grid.flow.split_shapes import autosplit_choice, cumulative_fanouts, exptree_fanouts, maxtree_fanouts
-from gsdm_grid.flow.templates import TEMPLATES, Fun, Params, central, check_degree, check_size, expanded, parallel
+from gsdm_grid.flow.template_registry import TEMPLATES
+from gsdm_grid.flow.templates import Fun, Params, central, check_degree, check_size, expanded, parallel
 from gsdm_grid.functions import Route, function_reference, route_value
 
 BROADCAST_SHARE = 0.005
@@ -159,17 +160,7 @@ PLANS: Mapping[str, Callable[..., DataFlow]] = {
 }
 
 
-TEMPLATES |= {
-    "splitstream": splitstream,
-    "fsplit": fsplit,
-    "splittree": splittree,
-    "exptree": exptree,
-    "maxtree": maxtree,
-    "autosplit": autosplit,
-    "parasplit": parasplit,
-    "mapstream": mapstream,
-    "mergestream": mergestream,
-}
+TEMPLATES.add_builtin(splitstream, fsplit, splittree, exptree, maxtree, autosplit, parasplit, mapstream, mergestream)
 
 
 def _functions(rfn: Route, bfn: Route, place: str) -> dict[str, Any]:

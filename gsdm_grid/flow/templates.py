@@ -4,12 +4,12 @@
 splitstream family are in `splitting`. Wherever a
 template takes a function it also takes a data flow, or the name of another template with its arguments as the
 parameters: ``PCC(2, "RRpart", "PCC", [2, "RRpart", "fft3", {}, "S-Merge"], "S-Merge")`` is a tree. `build` does the
-same from JSON.
+same from JSON. Names of templates, also of people's own, are in `template_registry`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -27,10 +27,10 @@ from gsdm_grid.flow.graph import (
     vertex_params,
     with_references,
 )
-from gsdm_grid.functions import StreamFunction, function_reference, functions
-from gsdm_grid.functions import resolve as resolve_reference
+from gsdm_grid.flow.template_registry import TEMPLATES, Template
+from gsdm_grid.functions import StreamFunction, functions, reference
 
-Fun = str | StreamFunction | DataFlow
+Fun = str | StreamFunction | Template | DataFlow
 Params = Any
 BRANCH = "#"
 MAX_VERTICES = 10_000
@@ -60,7 +60,7 @@ def parallel(n: int, fun: Fun, params: Params = None) -> DataFlow:
     check_degree(n, "parallel")
     branches = []
     for i in range(n):
-        nested = isinstance(fun, str) and fun in TEMPLATES  # fills in its own branch numbers first
+        nested = TEMPLATES.find(fun) is not None  # fills in its own branch numbers first
         branch = expanded(fun, params if nested else _substituted(params, i), 1, f"parallel({n}), branch {i}")
         check_size(n * len(branch.vertices), f"parallel({n})")
         branch = copied(branch, lambda value, i=i: _substituted(value, i))  # type: ignore[misc]
@@ -120,15 +120,7 @@ def parallelize(fun: str | StreamFunction, params: Params, strategy: str, n: int
     return PCC(n, (chosen.partition, part_params), function, params, chosen.combine, comb_params)
 
 
-TEMPLATES: dict[str, Callable[..., DataFlow]] = {
-    "central": central,
-    "partition": partition,
-    "parallel": parallel,
-    "pipe": pipe,
-    "lpipe": lpipe,
-    "PCC": PCC,
-    "parallelize": parallelize,
-}
+TEMPLATES.add_builtin(central, partition, parallel, pipe, lpipe, PCC, parallelize)
 
 
 def build(spec: Any) -> DataFlow:
@@ -147,14 +139,9 @@ def build(spec: Any) -> DataFlow:
     if "vertices" in spec:
         return with_references(DataFlow.from_json(spec))
     name = str(spec.get("template"))
-    if name not in TEMPLATES:
-        raise UnknownName("template", name, TEMPLATES)
     args = [_built(value) for value in spec.get("args", [])]
-    kwargs = {key: _built(value) for key, value in spec.items() if key not in ("template", "args")}
-    try:
-        return TEMPLATES[name](*args, **kwargs)
-    except TypeError as error:
-        raise FlowError(f"template {name!r}", str(error).replace("()", "")) from None
+    named = {key: _built(value) for key, value in spec.items() if key not in ("template", "args")}
+    return TEMPLATES[name].build(args, named)
 
 
 def _built(value: Any) -> Any:
@@ -194,25 +181,31 @@ def expanded(fun: Any, params: Params, arity: int, place: str) -> DataFlow:
         if params:
             raise FlowError(place, "a data flow takes no parameters: give them where it is built")
         return copied(fun)
-    if isinstance(fun, str) and fun in TEMPLATES:
-        try:
-            args = params if isinstance(params, Sequence) and not isinstance(params, str) else None
-            return copied(TEMPLATES[fun](*args) if args is not None else TEMPLATES[fun](**dict(params or {})))
-        except TypeError as error:
-            raise FlowError(place, f"template {fun!r}: {error}") from None
+    if (template := TEMPLATES.find(fun)) is not None:
+        return copied(template.build(*_arguments(params), place))
     if not isinstance(fun, str | StreamFunction):
         raise FlowError(place, f"expected a function, a template or a data flow, got {type(fun).__name__}")
     try:
-        ref = function_reference(fun)
+        function = functions.get(fun)
     except UnknownName as error:
         raise error.at(place) from None
-    function = fun if isinstance(fun, StreamFunction) else resolve_reference(ref)
     bound = vertex_params(function, function.bind(params, place), place)
     _check_arity(function, arity, place)
     site = Site(fresh_id(_role(function)), _role(function))
     width = function.width(bound)
-    vertex = Vertex(fresh_id(function.name), ref, bound, tuple(range(arity)), site.id, width)
+    vertex = Vertex(fresh_id(function.name), reference(function), bound, tuple(range(arity)), site.id, width)
     return DataFlow(arity, vertex.streams, (vertex,), (site,), f"central({function.name})")
+
+
+def _arguments(params: Params) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Arguments of a nested template: in order, by name, or one alone."""
+    if params is None:
+        return (), {}
+    if isinstance(params, Mapping):
+        return (), params
+    if isinstance(params, list | tuple | set | frozenset):
+        return tuple(params), {}
+    return (params,), {}
 
 
 def _check_arity(function: StreamFunction, arity: int, place: str) -> None:
@@ -231,7 +224,7 @@ def _role(function: StreamFunction) -> Role:
 def _partition_params(fun: Fun, n: int, i: int, params: Params) -> Params:
     if isinstance(fun, DataFlow):
         return None
-    if isinstance(fun, str) and fun in TEMPLATES:
+    if isinstance(fun, Template) or fun in TEMPLATES:
         return [n, i, *(params or [])]
     try:
         function = functions.get(fun)
@@ -266,7 +259,7 @@ def _stages(given: Sequence[Any], place: str) -> list[DataFlow]:
     while rest:
         fun = rest.pop(0)
         params = None
-        if rest and not isinstance(rest[0], str | StreamFunction | DataFlow):
+        if rest and not isinstance(rest[0], str | StreamFunction | Template | DataFlow):
             params = rest.pop(0)
         arity = stages[-1].width if stages else 1
         stages.append(expanded(fun, params, arity, f"{place}, stage {len(stages)}"))

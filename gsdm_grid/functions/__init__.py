@@ -4,6 +4,7 @@ What a function is and says about itself is here. How functions are connected is
 they are executed in `gsdm_grid.engine`.
 """
 
+from gsdm_grid.functions.collecting import Collector, is_inside
 from gsdm_grid.functions.lengths import Lengths, added_lengths, equal_parts, fixed_lengths, same_lengths
 from gsdm_grid.functions.packages import PackageSet, PackageSets, packages
 from gsdm_grid.functions.registry import (
@@ -40,6 +41,7 @@ __all__ = [
     "OMIT",
     "WINDOW_DISTRIBUTE",
     "WINDOW_SPLIT",
+    "Collector",
     "Decision",
     "FunctionRegistry",
     "Lengths",
@@ -61,6 +63,7 @@ __all__ = [
     "function_reference",
     "function_value",
     "functions",
+    "is_inside",
     "packages",
     "per_tuple",
     "raised_by_user_code",

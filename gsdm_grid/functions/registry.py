@@ -14,7 +14,7 @@ import importlib
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from importlib import metadata
@@ -24,13 +24,14 @@ from typing import Any
 import cloudpickle
 
 from gsdm_grid.errors import QueryError, UnknownName
+from gsdm_grid.functions.collecting import Collector, is_inside
 from gsdm_grid.functions.packages import packages
 from gsdm_grid.functions.sqf import StreamFunction
 
 ENTRY_POINTS = "gsdm.functions"
 FUNCTION = "$function"
 """The key of a reference among the values of parameters."""
-_apart: ContextVar[tuple[str, list[StreamFunction]] | None] = ContextVar("_apart", default=None)
+_inside: ContextVar[tuple[Mapping[str, str], ...]] = ContextVar("_inside", default=())
 _pinned: ContextVar[Mapping[str, str] | None] = ContextVar("_pinned", default=None)
 
 
@@ -42,12 +43,11 @@ class FunctionRegistry:
 
     def __init__(self) -> None:
         self._functions: dict[str, StreamFunction] = {}
+        self._collector: Collector[StreamFunction] = Collector("functions")
 
     def add(self, function: StreamFunction) -> StreamFunction:
         """Register under its own name; the built-in library's names are taken."""
-        apart = _apart.get()
-        if apart is not None and _is_under(function, apart[0]):
-            apart[1].append(function)
+        if self._collector.take(function, _module_of(function)):
             return function
         if not is_library(function):
             _load_library()  # else it would replace this function later, without a word
@@ -61,18 +61,20 @@ class FunctionRegistry:
         """Forget a name, if it is known; what was compiled with it keeps its code."""
         self._functions.pop(name, None)
 
-    @contextmanager
-    def apart(self, package: str) -> Iterator[list[StreamFunction]]:
-        """While it lasts, what this thread defines in modules of a package is handed over, not registered.
+    def collecting(self, package: str) -> AbstractContextManager[list[StreamFunction]]:
+        """While it lasts, functions that this thread defines in modules of a package are collected, not registered."""
+        return self._collector.collecting(package)
 
-        Whoever imports code under names of their own (uploaded bundles) then registers copies under those.
+    @contextmanager
+    def inside(self, names: Mapping[str, str]) -> Iterator[None]:
+        """While it lasts, code of a bundle runs: its functions, and its own names for them, mean those that are
+        registered under full names.
         """
-        found: list[StreamFunction] = []
-        token = _apart.set((package, found))
+        token = _inside.set((names, *_inside.get()))
         try:
-            yield found
+            yield
         finally:
-            _apart.reset(token)
+            _inside.reset(token)
 
     @contextmanager
     def pinned(self, names: Mapping[str, str]) -> Iterator[None]:
@@ -86,10 +88,11 @@ class FunctionRegistry:
     def get(self, name: str | StreamFunction) -> StreamFunction:
         """The function of this name, or at this path ``package.module:function``."""
         if isinstance(name, StreamFunction):
-            return name
+            return self._registered(name)
         _load_library()
-        if (pinned := self._functions.get((_pinned.get() or {}).get(name, ""))) is not None:
-            return replace(pinned, name=name)
+        name = self.full_name(name)
+        if (pinned := self.pinned_name(name)) != name and pinned in self._functions:
+            return replace(self._functions[pinned], name=name)
         if name in self._functions:
             return self._functions[name]
         if ":" in name:
@@ -97,6 +100,24 @@ class FunctionRegistry:
         for entry in metadata.entry_points(group=ENTRY_POINTS, name=name):
             return self.add(_from_path(f"{entry.module}:{entry.attr}"))
         raise UnknownName("function", name, self.names())
+
+    def full_name(self, name: str) -> str:
+        """What a name means to the code that runs now: its own names are short for full ones."""
+        inside = _inside.get()
+        return inside[0].get(name, name) if inside else name
+
+    def pinned_name(self, name: str) -> str:
+        """The name of the version that a name is pinned to; the name itself if it is not."""
+        return (_pinned.get() or {}).get(name, name)
+
+    def _registered(self, function: StreamFunction) -> StreamFunction:
+        """The function as it is registered, if code of the bundle that it comes from runs now."""
+        for names in _inside.get():
+            full = names.get(function.name, "")
+            registered = self._functions.get(self.pinned_name(full))
+            if registered is not None and registered.code is function.code:
+                return replace(registered, name=full)
+        return function
 
     def has(self, name: str) -> bool:
         """Whether `get` would find it."""
@@ -194,11 +215,11 @@ def _load_library() -> None:
 
 def is_library(function: StreamFunction) -> bool:
     """Whether a function is built in."""
-    return _is_under(function, "gsdm_grid.functions")
+    return is_inside(_module_of(function), "gsdm_grid.functions")
 
 
-def _is_under(function: StreamFunction, package: str) -> bool:
-    return f"{getattr(function.code, '__module__', '')}.".startswith(f"{package}.")
+def _module_of(function: StreamFunction) -> str:
+    return getattr(function.code, "__module__", None) or ""
 
 
 def _installed(module: Any) -> bool:

@@ -13,11 +13,11 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -34,7 +34,10 @@ _ALIASES = {
     "float": "float64",
     "real": "float64",
     "complex": "complex128",
+    "timeval": "timestamp",
+    "charstring": "string",
 }
+"""Other names of types, those of the papers among them; whether letters are capital does not matter."""
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _NUMBERS = ("bool", *_INTEGERS, "float16", "float32", "float64", "complex64", "complex128")
 _ALLOWED = (
@@ -80,7 +83,7 @@ class AttributeType:
             raise SchemaError("?", None, _ALLOWED, f"{text[:40]!r}…")
         match = _VECTOR.fullmatch(text.strip())
         item = match["item"] if match else text.strip()
-        item = _ALIASES.get(item, item)
+        item = _ALIASES.get(item.lower(), item)
         if item not in ("timestamp", "string"):
             try:
                 item = np.dtype(item).name
@@ -311,16 +314,70 @@ class TypeRegistry:
 stream_types = TypeRegistry()
 
 
+@overload
 def create_stream_type(
     name: str,
     attributes: Mapping[str, Any],
     under: str | StreamType = STREAM,
     registry: TypeRegistry = stream_types,
-) -> StreamType:
+) -> StreamType: ...
+
+
+@overload
+def create_stream_type(
+    name: str,
+    attributes: Sequence[str],
+    types: Sequence[Any],
+    under: str | StreamType = STREAM,
+    registry: TypeRegistry = stream_types,
+) -> StreamType: ...
+
+
+def create_stream_type(name: str, attributes: Any, *rest: Any, **options: Any) -> StreamType:
     """Create and register a stream type under another one, whose attributes it inherits.
+
+    ``attributes`` is a mapping of names to types, or the names alone, with their types in a second list, as in the
+    thesis (3.2.2). Then follow ``under``, the parent (`STREAM` by default), and ``registry``.
 
     >>> Antenna = create_stream_type("Antenna", {"gain": "float32", "x": "vector of complex64"})
     >>> Antenna.window(ts=0, gain=2, x=[1, 1j]).gain
     np.float32(2.0)
+    >>> create_stream_type("Antenna", ["gain", "x"], ["float32", "vector of complex64"]) == Antenna
+    True
     """
+    if isinstance(attributes, Mapping):
+        if "types" in options:
+            raise SchemaError(name, None, "a mapping says the types itself", "types beside it")
+        return _create(name, attributes, *rest, **options)
+    if not rest:
+        rest = (options.pop("types", None),)
+    return _create(name, _paired(name, attributes, rest[0]), *rest[1:], **options)
+
+
+def _create(
+    name: str, attributes: Mapping[str, Any], under: str | StreamType = STREAM, registry: TypeRegistry = stream_types
+) -> StreamType:
     return registry.add(_derive(name, attributes, registry.get(under)))
+
+
+def _paired(type_name: str, names: Any, types: Any) -> dict[str, Any]:
+    """The mapping that a list of attribute names and one of their types stand for."""
+    for values, expected in (
+        (names, "a mapping of attributes, or a list of their names and one of their types"),
+        (types, "a list of types"),
+    ):
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise SchemaError(type_name, None, expected, repr(values))
+    if len(names) != len(types):
+        counts = " and ".join(
+            f"{count} {word}{'' if count == 1 else 's'}" for count, word in ((len(names), "name"), (len(types), "type"))
+        )
+        raise SchemaError(type_name, None, "as many types as attribute names", counts)
+    attributes: dict[str, Any] = {}
+    for name, kind in zip(names, types, strict=True):
+        if not isinstance(name, str):
+            raise SchemaError(type_name, None, "attribute names that are text", repr(name))
+        if name in attributes:
+            raise SchemaError(type_name, name, "one type", "two")
+        attributes[name] = kind
+    return attributes

@@ -275,13 +275,19 @@ def _connect(
     for number, spec in enumerate(outputs):
         end = flow.outputs[number if len(flow.outputs) > 1 else 0]
         vertex, result = flow.producer_of[end], compiled[end].type
-        if spec.type is not None and not result.is_under(spec.type):
-            raise FlowError(
-                f"vertex {vertex.id!r}",
-                f"its result is of type {result.name!r}, but result stream {spec.name!r} takes {spec.type.name!r}",
-            )
+        _check_result(vertex, result, spec)
         streams.append(
             PlanStream(spec.name, "sink", result, vertex.site, None, spec.interface, dict(spec.options), spec.live)
         )
         writes[vertex.id].append((vertex.streams.index(end), spec.name))
     return streams, reads, writes
+
+
+def _check_result(vertex: Vertex, result: StreamType, spec: StreamSpec) -> None:
+    """Refuse a result stream that cannot carry the type of a result."""
+    interface = f"interface {spec.interface!r} of result stream {spec.name!r}"
+    for taker, accepted in ((f"result stream {spec.name!r}", spec.type), (interface, spec.accepts)):
+        if accepted is not None and not result.is_under(accepted):
+            raise FlowError(
+                f"vertex {vertex.id!r}", f"its result is of type {result.name!r}, but {taker} takes {accepted.name!r}"
+            )

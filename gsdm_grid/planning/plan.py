@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from gsdm_grid.flow import Role
 from gsdm_grid.functions import Lengths
-from gsdm_grid.model import StreamType
+from gsdm_grid.model import STREAM, StreamType
 
 HostKind = Literal["thread", "process", "ray", "spark", "local"]
 StreamKind = Literal["source", "memory", "channel", "sink"]
@@ -29,7 +29,7 @@ class StreamSpec:
     ``shared``: other queries may read it through the same interface; ``identity`` says which streams are the same.
     ``reader`` is how each of them reads it (its overload policy, and options of that); ``overload`` is another policy
     for this query. ``fresh``: its windows are numbered one by one. ``lengths`` are those of its vectors, by attribute,
-    as far as its interface knows them.
+    as far as its interface knows them. ``accepts`` is the type whose windows its interface can carry.
     """
 
     name: str
@@ -43,6 +43,7 @@ class StreamSpec:
     overload: str | None = None
     fresh: bool = True
     lengths: Lengths = field(default_factory=dict)
+    accepts: StreamType = STREAM
 
 
 @dataclass(frozen=True)

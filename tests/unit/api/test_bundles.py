@@ -8,10 +8,15 @@ import zipfile
 
 import pytest
 
+from api.bundle_contents import forget
 from api.bundles import Bundles
 from api.errors import Problem
 from api.packages import Packages
+from api.registered_streams import delete_stream, post_stream
 from api.store import Store
+from gsdm_grid.channels import interfaces
+from gsdm_grid.errors import QueryError
+from gsdm_grid.flow import TEMPLATES, build
 from gsdm_grid.functions import FunctionRegistry, functions, reference
 from gsdm_grid.model import stream_types
 
@@ -210,8 +215,12 @@ def test_a_bundle_that_does_not_load_any_more_is_shown_and_can_be_uploaded_again
 @pytest.mark.parametrize(
     ("source", "kind", "reason"),
     [
-        ("x = 1", "invalid-request", "no @sqf functions"),
-        ("from gsdm_grid.functions.library.radio import fft3", "invalid-request", "no @sqf functions"),
+        ("x = 1", "invalid-request", "no @sqf functions, templates or stream interfaces"),
+        (
+            "from gsdm_grid.functions.library.radio import fft3",
+            "invalid-request",
+            "no @sqf functions, templates or stream interfaces",
+        ),
         ("def f(:", "function-failed", "SyntaxError"),
         ("\n1 / 0", "function-failed", "ZeroDivisionError: division by zero (__init__.py, line 2)"),
         ("import gsdm_nowhere", "function-failed", "No module named 'gsdm_nowhere'"),
@@ -289,3 +298,124 @@ def test_a_bundle_that_fails_leaves_the_types_as_they_were(made):
     with pytest.raises(Problem):
         made.upload("b", PYTHON, TYPED.format(kind="float32", more="1 / 0").encode(), "t")
     assert str(stream_types.get("BundledLevel").attributes["value"]) == "float64"
+
+
+FLOWS = """
+from gsdm_grid import PCC, Radio, create_stream_type, pipe, register_stream_interface, sqf, template
+
+Depth = create_stream_type("BundleDepth", {"metres": "float64"})
+
+
+@sqf(Radio)
+def own(s):
+    return s
+
+
+@template
+def inner(n: int):
+    return PCC(n, "RRpart", own, {}, "S-Merge")
+
+
+@template
+def outer(n: int):
+    "Twice the same, by name and by the template itself."
+    return pipe("own", inner, [n], "inner", [n])
+
+
+register_stream_interface(Depth, "sonar", next=lambda _: None)
+"""
+
+
+@pytest.fixture
+def registered_for_all(store, tmp_path):
+    """Bundles of the process's own registry, as a coordinator has them."""
+    bundles = Bundles(store, tmp_path / "bundles", lambda kind, name: None, Packages(tmp_path / "packages"))
+    yield bundles
+    for bundle in bundles.list():
+        bundles.remove(bundle["name"])
+
+
+def test_templates_and_interfaces_are_registered_under_the_bundle_and_its_version(registered_for_all):
+    shown, _ = registered_for_all.upload("lab", PYTHON, FLOWS.encode(), "t")
+    assert shown["functions"] == ["lab.own"]
+    assert shown["templates"] == ["lab.inner", "lab.outer"]
+    assert shown["interfaces"] == ["lab.sonar"]
+    assert {"lab.outer", "lab@1.outer"} <= set(TEMPLATES.names())
+    assert {"lab.sonar", "lab@1.sonar"} <= set(interfaces.names())
+    assert not {"outer", "inner"} & set(TEMPLATES.names())
+    assert "sonar" not in interfaces.names()
+    assert interfaces.get("lab.sonar").accepts.name == "BundleDepth"
+
+
+@pytest.mark.parametrize("version", ["lab.", "lab@1."])
+def test_a_template_of_a_bundle_means_the_functions_and_templates_of_its_version(registered_for_all, version):
+    registered_for_all.upload("lab", PYTHON, FLOWS.encode(), "t")
+    flow = build({"template": f"{version}outer", "args": [2]})
+    own = [vertex for vertex in flow.vertices if vertex.function_name not in ("RRpart", "S-Merge")]
+    assert [vertex.function_name for vertex in own] == [f"{version}own"] * 5
+    assert {vertex.function["pinned"] for vertex in own} == {"lab@1.own"}
+    assert in_another_process(own[0].function, "f(7)") == 7
+    with pytest.raises(QueryError, match=f"template '{version}outer': parameter 'n': expected int, got 'two'"):
+        build({"template": f"{version}outer", "args": ["two"]})
+
+
+def test_a_query_keeps_the_version_of_a_template_that_it_was_compiled_with(registered_for_all):
+    registered_for_all.upload("lab", PYTHON, FLOWS.encode(), "t")
+    before = build({"template": "lab.outer", "args": [2]})
+    changed = FLOWS.replace('return pipe("own", inner', "return pipe(own, inner, [n], inner")
+    registered_for_all.upload("lab", PYTHON, changed.encode(), "t")
+    assert len(build({"template": "lab.outer", "args": [2]}).vertices) > len(before.vertices)
+    pins = TEMPLATES.pins({vertex.function_name: vertex.function["pinned"] for vertex in before.vertices[:1]})
+    with functions.pinned(pins):
+        again = build({"template": "lab.outer", "args": [2]})
+    assert [(v.id, v.function.get("pinned")) for v in again.vertices] == [
+        (v.id, v.function.get("pinned")) for v in before.vertices
+    ]
+
+
+def test_a_removed_bundle_takes_its_templates_and_interfaces_along(registered_for_all):
+    registered_for_all.upload("lab", PYTHON, FLOWS.encode(), "t")
+    registered_for_all.remove("lab")
+    assert not [name for name in (*TEMPLATES.names(), *interfaces.names()) if name.startswith("lab")]
+
+
+def test_a_bundle_whose_interface_a_query_or_source_uses_is_not_removed(made, users, store):
+    made.upload("lab", PYTHON, FLOWS.encode(), "t")
+    users["lab.sonar"] = "q"
+    with pytest.raises(Problem, match=r"query 'q' uses 'lab\.sonar'"):
+        made.remove("lab")
+    users.clear()
+    document = {"name": "deep", "type": "BundleDepth", "interface": "lab.sonar", "options": {}}
+    post_stream(store, "source", document, "admin")
+    with pytest.raises(Problem, match=r"source 'deep' uses its stream interface 'lab\.sonar'"):
+        made.remove("lab")
+    delete_stream(store, "source", "deep", lambda kind, name: None)
+
+
+def test_templates_and_interfaces_are_there_again_after_a_restart(registered_for_all, store, tmp_path):
+    registered_for_all.upload("lab", PYTHON, FLOWS.encode(), "t")
+    forget(["lab.outer", "lab.sonar"], functions)
+    Bundles(store, tmp_path / "bundles", lambda kind, name: None, Packages(tmp_path / "packages")).load_all()
+    assert "lab.outer" in TEMPLATES
+    assert "lab.sonar" in interfaces.names()
+
+
+def test_a_bundle_may_bring_nothing_but_a_template(made):
+    source = "from gsdm_grid import central, template\n@template\ndef one():\n    return central('fft3')\n"
+    shown, _ = made.upload("b", PYTHON, source.encode(), "t")
+    assert (shown["functions"], shown["templates"], shown["interfaces"]) == ([], ["b.one"], [])
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("t = template(name='a b')(lambda: central('fft3'))", "template 'a b' needs a plain name"),
+        ("register_stream_interface('Radio', 'a b', next=id)", "stream interface 'a b' needs a plain name"),
+        ("t = template(name='f')(lambda: 1)\nf = sqf(name='f')(lambda s: s)", "a function and a template named 'f'"),
+        ("t = template(name='f')(lambda: 1)\nu = template(name='f')(lambda: 2)", "two templates named 'f'"),
+    ],
+)
+def test_templates_and_interfaces_that_could_not_be_named_are_refused(made, source, text):
+    problem = refusal(made, f"from gsdm_grid import central, register_stream_interface, sqf, template\n{source}\n")
+    assert problem.kind == "invalid-request"
+    assert text in problem.detail

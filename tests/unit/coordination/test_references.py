@@ -19,7 +19,7 @@ DOCUMENT = {
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [("source", {"antenna", "dish"}), ("sink", {"archive"}), ("type", {"Wave", "Base"})],
+    [("source", {"antenna", "dish"}), ("sink", {"archive"}), ("type", {"Wave", "Base"}), ("interface", {"udp"})],
 )
 def test_streams_and_types_are_named_where_they_are_used(kind, expected):
     assert names(DOCUMENT, kind) == expected

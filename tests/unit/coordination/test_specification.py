@@ -2,8 +2,10 @@
 
 import pytest
 
+from gsdm_grid.channels import interfaces, register_stream_interface
 from gsdm_grid.coordination.specification import Stop, parse
 from gsdm_grid.errors import FlowError, QueryError, UnknownName
+from gsdm_grid.model import TypeRegistry, create_stream_type
 
 RADIO = {"type": "Radio", "interface": "gsdm_grid.apps.radio:SyntheticRadio", "options": {"window": 64}}
 SOURCES = {"antenna": RADIO}
@@ -145,3 +147,16 @@ def test_a_recorder_whose_path_is_no_text_is_refused_at_once(path):
 def test_a_count_that_is_too_large_is_refused_with_the_bounds():
     with pytest.raises(FlowError, match=r"stop\.count: must be a whole number from 1 to 2\*\*62 - 1, got 92233"):
         parse({"name": "q", "inputs": [RADIO], "function": "fft3", "stop": {"count": 2**63 - 1}}, registered)
+
+
+def test_an_interface_bound_to_a_type_refuses_other_streams():
+    level = create_stream_type("SpecifiedLevel", {"value": "float64"}, registry=TypeRegistry())
+    register_stream_interface(level, "specified_levels", next=lambda _: None, insert=lambda _, window: None)
+    try:
+        stream = {"type": "Radio", "interface": "specified_levels"}
+        with pytest.raises(FlowError, match=r"inputs\[0\].type: .* as interface 'specified_levels' takes, got 'Radio'"):
+            parse(specification(inputs=[stream]), registered)
+        with pytest.raises(FlowError, match=r"outputs\[0\].type: .*'SpecifiedLevel' or a subtype"):
+            parse(specification(outputs=[stream]), registered)
+    finally:
+        interfaces.remove("specified_levels")

@@ -183,7 +183,7 @@ def test_build_says_what_is_wrong_with_a_specification(spec, kind, message):
 
 
 def test_every_template_is_known_by_its_name():
-    assert all(made.__name__ == name for name, made in TEMPLATES.items())
+    assert all(made.name == name for name, made in TEMPLATES.items())
     assert isinstance(build({"template": "pipe", "args": ["fft3", "fft3"]}), DataFlow)
 
 

@@ -233,3 +233,41 @@ def test_seconds_are_whole_nanoseconds():
 def test_type_shows_its_attributes(registry):
     made = create_stream_type("T", {"a": "vector[2] of int8"}, registry=registry)
     assert repr(made) == "T(ts: timestamp, a: vector[2] of int8)"
+
+
+def test_a_type_may_be_created_from_lists_of_names_and_types_as_in_the_thesis(registry):
+    names = ["ts", "x", "y", "gain"]
+    by_lists = create_stream_type(
+        "RADIO", names, ["timeval", "vector of complex", "vector of complex", "Real"], registry=registry
+    )
+    mapping = {"x": "vector of complex128", "y": "vector of complex128", "gain": "float64"}
+    assert by_lists == create_stream_type("RADIO", mapping, registry=registry)
+
+
+def test_lists_of_names_and_types_also_take_a_parent(registry):
+    parent = create_stream_type("P", {"a": "int8"}, registry=registry)
+    assert list(create_stream_type("C", ("b",), ("int16",), parent, registry).attributes) == ["ts", "a", "b"]
+    assert list(create_stream_type("D", ("b",), types=("int16",), under="P", registry=registry).attributes)[1] == "a"
+
+
+@pytest.mark.parametrize(
+    ("names", "types", "message"),
+    [
+        (["a", "b"], ["int8"], r"stream type 'T': expected as many types as attribute names, got 2 names and 1 type$"),
+        (["a"], ["int8", "int8"], "got 1 name and 2 types"),
+        (["a", "a"], ["int8", "int16"], "stream type 'T', attribute 'a': expected one type, got two"),
+        (["a"], ["text"], "stream type 'T', attribute 'a'"),
+        ("ab", ["int8", "int8"], "a mapping of attributes, or a list of their names and one of their types, got 'ab'"),
+        (["a"], "int8", "a list of types, got 'int8'"),
+        ([1], ["int8"], "attribute names that are text, got 1"),
+        (["a"], None, "a list of types, got None"),
+    ],
+)
+def test_lists_of_names_and_types_that_do_not_fit_are_refused(registry, names, types, message):
+    with pytest.raises(SchemaError, match=message):
+        create_stream_type("T", names, types, registry=registry)
+
+
+def test_types_beside_a_mapping_are_refused(registry):
+    with pytest.raises(SchemaError, match="a mapping says the types itself, got types beside it"):
+        create_stream_type("T", {"a": "int8"}, types=["int8"], registry=registry)

@@ -226,3 +226,9 @@ def test_sources_tell_the_lengths_that_their_options_or_recordings_have(tmp_path
     located = {name: str(tmp_path / value) if name == "path" else value for name, value in options.items()}
     stream = register_input_stream("Radio", None, interface, **located)
     assert stream.spec().lengths == ({} if length is None else dict.fromkeys("xyz", length))
+
+
+def test_a_result_of_another_type_than_its_interface_takes_is_refused():
+    sink = StreamSpec("out", "seen", accepts=Polar)
+    with pytest.raises(FlowError, match=r"'fft3.0': its result is of type 'Radio', but interface 'seen' of .*'Polar'"):
+        compiled(central("fft3"), outputs=[sink])
