@@ -315,10 +315,6 @@ class Coordinator:
         query = self.grid.queries.get(name)
         return query.statistics() if query is not None and query.plan is not None else {}
 
-    def _shared(self, name: str) -> dict[str, Any]:
-        query = self._grid.queries.get(name) if self._grid is not None else None
-        return query.shared() if query is not None else {}
-
     def metrics(self) -> Iterator[Sample]:
         """Figures of all queries, for Prometheus."""
         rows = self._store.rows(sa.select(queries.c.name, queries.c.state, queries.c.since_s))
@@ -873,7 +869,8 @@ class Coordinator:
             "created": row["created_s"],
             "version": row["version"],
             "allowed": actions.allowed(row["state"]),
-            "shared": self._shared(row["name"]),
+            "shared": query.shared() if query is not None else {},
+            "totals": query.totals() if query is not None else None,
             "links": {
                 "self": here,
                 **{part: f"{here}/{part}" for part in ("graph", "plan", "statistics", "results", "events")},

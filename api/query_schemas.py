@@ -37,6 +37,22 @@ class FailureDocument(BaseModel):
     at: float = Field(description="When, in seconds since 1970.")
 
 
+class StreamTotals(BaseModel):
+    """What was counted of an input or result stream of a query."""
+
+    windows: int
+    bytes: int
+    dropped: dict[str, int] = Field(description="Windows that its interface dropped, by reason.")
+
+
+class TotalsDocument(BaseModel):
+    """What a query has counted in all runs since it was first run by this coordinator."""
+
+    read: dict[str, StreamTotals] = Field(description="By input stream.")
+    delivered: dict[str, StreamTotals] = Field(description="By result stream.")
+    dropped: dict[str, int] = Field(description="Windows that merges and joins dropped, by reason.")
+
+
 class QueryDocument(BaseModel):
     """A query: its specification, desired and actual state."""
 
@@ -54,6 +70,10 @@ class QueryDocument(BaseModel):
     allowed: list[str] = Field(description="Actions that the state allows.")
     shared: dict[str, dict[str, Any]] = Field(
         description="Input streams that are read through a part shared with others: the part, and with whom."
+    )
+    totals: TotalsDocument | None = Field(
+        description="What it has read, delivered and dropped; null if the coordinator has not run it since it started. "
+        "These go on when the query is scaled, where the statistics of its sites begin anew."
     )
     links: dict[str, str]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -175,10 +176,14 @@ def stats(
             return
         told = client.statistics(name)
         figures = shown.site_figures(client.plan(name), told) if told else []
+        totals = client.query(name).totals
     if as_json:
         print_json(figures)
-    else:
-        console().print(shown.statistics_table(figures) if figures else f"query {name} has no sites at work")
+        return
+    console().print(shown.statistics_table(figures) if figures else f"query {name} has no sites at work")
+    if figures and totals is not None:
+        for line in shown.totals_lines(totals, min(one["since_s"] for one in figures), datetime.now(UTC)):
+            console().print(line, markup=False, highlight=False)
 
 
 def _watch(client: Client, name: str, period_s: float, as_json: bool) -> None:

@@ -154,6 +154,22 @@ def statistics_table(rows: Iterable[Mapping[str, Any]]) -> Table:
     return made
 
 
+def totals_lines(totals: Mapping[str, Any], since_s: float, now: datetime) -> list[str]:
+    """What a query has counted in all, and since when its sites, which begin anew when it is scaled, have counted."""
+    lines = [
+        f"{verb} {stream}: {counted['windows']:,} windows"
+        + (f"; dropped: {_reasons(counted['dropped'])}" if counted["dropped"] else "")
+        for verb in ("read", "delivered")
+        for stream, counted in totals[verb].items()
+    ]
+    lines += [f"dropped by merges: {_reasons(totals['dropped'])}"] if totals["dropped"] else []
+    return [*lines, f"sites have counted since {ago(datetime.fromtimestamp(since_s, UTC), now)}"]
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {count:,}" for reason, count in counts.items())
+
+
 def site_figures(
     plan: Mapping[str, Any], statistics: Mapping[str, Any], before: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
@@ -166,6 +182,8 @@ def site_figures(
         told, earlier = statistics.get(site["id"]), (before or {}).get(site["id"])
         if told is None:
             continue
+        if earlier is not None and earlier["since_s"] != told["since_s"]:
+            earlier = None  # it began anew in between
         taken, given = (_totals(plan, site["id"], end, told) for end in ("to_site", "from_site"))
         taken_before, given_before = (_totals(plan, site["id"], end, earlier) for end in ("to_site", "from_site"))
         active_s, idle_s = (told[name] - (earlier[name] if earlier else 0.0) for name in ("active_s", "idle_s"))
@@ -176,6 +194,7 @@ def site_figures(
                 "role": site["role"],
                 "does": ", ".join(dict.fromkeys(operator["function"]["name"] for operator in site["operators"])),
                 "host": site["host"],
+                "since_s": told["since_s"],
                 "utilization": min(max(1 - idle_s / active_s, 0.0), 1.0) if active_s > 0 else 0.0,
                 "windows_in": taken["windows"],
                 "windows_out": given["windows"],

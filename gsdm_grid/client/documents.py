@@ -30,8 +30,10 @@ class Query:
     failure: Document | None = None
     """What failed: ``action``, ``operation`` and ``at``; None if nothing did."""
     waiting: str | None = None
-    warnings: tuple[str, ...] = ()
     """Why it waits for hosts; None when it does not."""
+    warnings: tuple[str, ...] = ()
+    totals: Document | None = None
+    """What it has ``read``, ``delivered`` and ``dropped``; None if the coordinator has not run it since it started."""
     etag: str | None = None
     """For `Client.replace`: refuse if somebody else changed it meanwhile."""
     document: Document = field(default_factory=dict, repr=False, compare=False)
@@ -52,6 +54,7 @@ class Query:
             failure=document.get("failure"),
             waiting=document.get("waiting"),
             warnings=tuple(document.get("warnings", ())),
+            totals=document.get("totals"),
             etag=etag,
             document=document,
         )

@@ -22,6 +22,7 @@ from gsdm_grid.coordination.installation import Installation
 from gsdm_grid.coordination.lifecycle import Action, State
 from gsdm_grid.coordination.sharing import Readings
 from gsdm_grid.coordination.streams import RegisteredStream
+from gsdm_grid.coordination.totals import Totals
 from gsdm_grid.engine import check_schedule, unpack_error
 from gsdm_grid.errors import GsdmError, InvalidTransition, NodeLost, PlanError, QueryError
 from gsdm_grid.flow import DataFlow
@@ -79,6 +80,7 @@ class ContinuousQuery:
         self._hosts = Installation(grid, query_id, flush_s, demands or Demands(), block_bytes)
         self._readings = Readings(grid, self)
         self._statistics: dict[str, dict[str, Any]] = {}
+        self._totals = Totals()
         self._finished: dict[str, bool] = {}
         self.restarts: dict[str, int] = {}
         self._read_to_end = False
@@ -267,10 +269,12 @@ class ContinuousQuery:
             self._raise_if_ended()
             self._installed = {self.node(site) for site in after.sites}
             for site in gone:
-                self._statistics.pop(self.node(site), None)
+                self._count_on(self.node(site), None)
             if self.state == "stopping":  # asked for in between
                 self._spawn(self._deactivate_sources)
         self._hosts.release([self.node(site) for site in gone])
+        with contextlib.suppress(NodeLost):
+            self.refresh()
         return stall_s
 
     def _with_sources(self, plan: Plan) -> list[PlanSite]:
@@ -359,19 +363,34 @@ class ContinuousQuery:
 
     def refresh(self) -> dict[str, dict[str, Any]]:
         """Ask all working nodes for their statistics now."""
-        for site in self._plan.sites:
-            told = self._grid.control.call(self.node(site), {"do": "statistics"})
-            with self._lock:
-                self._statistics[self.node(site)] = told
+        sites = self._plan.sites
+        for site, figures in zip(sites, self._hosts.at_once([(s, {"do": "statistics"}) for s in sites]), strict=True):
+            self._count_on(self.node(site), figures)
         return self.statistics()
+
+    def totals(self) -> dict[str, Any]:
+        """Windows ``read`` from and ``delivered`` to each stream, and ``dropped`` by operators: in all runs so far.
+
+        The figures of sites begin anew when the query is rescaled; these go on.
+        """
+        with self._lock:
+            return self._totals.document(self.plan.streams if self.plan else (), self.statistics())
+
+    def _count_on(self, node: str, figures: dict[str, Any] | None) -> None:
+        """The latest statistics of a node, None if it has gone; what it counted before it began anew is kept."""
+        with self._lock:
+            before = self._statistics.pop(node, None)
+            if before is not None and (figures is None or figures["since_s"] != before["since_s"]):
+                self._totals.add(before)
+            if figures is not None:
+                self._statistics[node] = figures
 
     def positions(self) -> dict[str, int]:
         """How many windows of each input stream have been read, as far as sites have reported; in the plan's order."""
+        streams = {name: one for site in self.statistics().values() for name, one in site["streams"].items()}
         sources = [stream.name for stream in self._plan.streams if stream.kind == "source"]
-        streams = [figures["streams"] for figures in self.statistics().values()]
-        reported = {name: of_site[name]["position"] for name in sources for of_site in streams if name in of_site}
-        known = {**self._hosts.positions, **reported}
-        return {name: known[name] for name in sorted(known, key=[*sources, *known].index)}
+        places = self._hosts.positions | {name: streams[name]["position"] for name in sources if name in streams}
+        return {name: places[name] for name in dict.fromkeys((*sources, *places)) if name in places}
 
     @property
     def demands(self) -> Demands:
@@ -412,7 +431,7 @@ class ContinuousQuery:
         kind, node = event["event"], event["node"]
         with self._changed:
             if "statistics" in event:
-                self._statistics[node] = event["statistics"]
+                self._count_on(node, event["statistics"])
             if kind == "register" and node in self._installed:
                 self._spawn(self._recover, node)
             if kind == "finished":

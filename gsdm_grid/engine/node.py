@@ -101,13 +101,13 @@ class WorkingNode:
     ) -> None:
         self.name = name
         self.plane = plane
-        self.statistics = NodeStatistics()
         self.active = False
         self.dropped = False
         self.overloaded = False
         self._context = context
         self._live = dict(live or {})
         self._clock = clock or SystemClock()
+        self.statistics = self._new_statistics()
         self._schedule = Schedule()
         self._inputs: dict[str, InputStream] = {}
         self._outputs: dict[str, OutputStream] = {}
@@ -236,6 +236,7 @@ class WorkingNode:
     def _do_clear(self) -> dict[str, Any]:
         """Forget operators and channels, keep input and result streams: the site is about to be installed anew.
 
+        All that it counts begins anew, as in the sites that come to it.
         Returns, by operator, the state of its function (None if it keeps none), how many results it has numbered, and
         the windows that it keeps for results to come (None if there are none).
         """
@@ -249,14 +250,16 @@ class WorkingNode:
         }
         self._operators.clear()
         self._readers.clear()
-        self.statistics.operators.clear()
+        self.statistics = self._new_statistics()
         ends = [s.inlet for s in self._inputs.values() if isinstance(s, ChannelStream)]
         channels = [end.stream for end in (*ends, *(o.outlet for o in self._channel_outputs())) if end is not None]
-        self._inputs = {name: stream for name, stream in self._inputs.items() if isinstance(stream, SourceStream)}
-        self._outputs = {name: output for name, output in self._outputs.items() if isinstance(output, SinkOutput)}
-        self.statistics.streams.clear()
-        for stream in self._inputs.values():
-            stream.rewire()
+        sources = {name: stream for name, stream in self._inputs.items() if isinstance(stream, SourceStream)}
+        sinks = {name: output for name, output in self._outputs.items() if isinstance(output, SinkOutput)}
+        for source in sources.values():
+            source.rewire()
+        for sink in sinks.values():
+            sink.rewire()
+        self._inputs, self._outputs = {**sources}, {**sinks}
         self.plane.forget(channels)
         return kept
 
@@ -486,6 +489,9 @@ class WorkingNode:
         return [output for output in self._outputs.values() if isinstance(output, ChannelOutput)]
 
     # -- reporting ------------------------------------------------------------------------------------------------
+
+    def _new_statistics(self) -> NodeStatistics:
+        return NodeStatistics(since_s=self._clock.now_ns() / 1e9)
 
     def report(self) -> dict[str, Any]:
         """All statistics, as plain JSON."""

@@ -1,7 +1,8 @@
 """Statistics of a working node: what the coordinator shows, and what the optimizer decides by.
 
 Times are CPU seconds of the node's thread, so that they mean the same on a busy machine; wall-clock time stands beside
-them. A node's utilization is the share of wall-clock time in which it was not waiting.
+them. A node's utilization is the share of wall-clock time in which it was not waiting. All counters of a node begin at
+the same time: when it starts, and anew when its query is rescaled.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from gsdm_grid.model import PhysicalWindow
 
 
 @dataclass
@@ -32,10 +35,19 @@ class StreamStatistics:
     blocks: int = 0
     buffered_blocks: int = 0
 
+    def count(self, block: PhysicalWindow) -> None:
+        """Another block has passed."""
+        self.windows += len(block)
+        self.bytes += block.nbytes
+        self.blocks += 1
+
 
 @dataclass
 class NodeStatistics:
-    """Counters of a node: CPU seconds per kind of task, and wall-clock seconds active and waiting."""
+    """Counters of a node: CPU seconds per kind of task, and wall-clock seconds active and waiting.
+
+    ``since_s`` is when they began, in seconds since 1970.
+    """
 
     processing_s: float = 0.0
     communication_s: float = 0.0
@@ -44,6 +56,7 @@ class NodeStatistics:
     active_s: float = 0.0
     periods: int = 0
     overloads: int = 0
+    since_s: float = 0.0
     operators: dict[str, OperatorStatistics] = field(default_factory=dict)
     streams: dict[str, StreamStatistics] = field(default_factory=dict)
 

@@ -36,9 +36,7 @@ class InputStream:
         """Another block, or an end mark."""
         self._items.append(item)
         if isinstance(item, PhysicalWindow):
-            self.statistics.windows += len(item)
-            self.statistics.bytes += item.nbytes
-            self.statistics.blocks += 1
+            self.statistics.count(item)
 
     def peek(self, reader: str) -> Item | None:
         """The item at the reader's cursor."""
@@ -58,6 +56,7 @@ class InputStream:
         self._first += len(self._items)
         self._items.clear()
         self.cursors.clear()
+        self.statistics = StreamStatistics()
 
     @property
     def consumed(self) -> int:
@@ -253,9 +252,7 @@ class _Output:
     def count(self, item: Item) -> None:
         """Keep statistics."""
         if isinstance(item, PhysicalWindow):
-            self.statistics.windows += len(item)
-            self.statistics.bytes += item.nbytes
-            self.statistics.blocks += 1
+            self.statistics.count(item)
 
 
 class MemoryOutput(_Output):
@@ -315,6 +312,10 @@ class SinkOutput(_Output):
     def open(self, context: InterfaceContext) -> None:
         """See `OutputStream`."""
         self._call(lambda: self.interface.open(context))
+
+    def rewire(self) -> None:
+        """Other operators will write it."""
+        self.statistics = StreamStatistics()
 
     def ready(self) -> bool:
         """See `OutputStream`."""

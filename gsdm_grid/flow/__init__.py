@@ -5,7 +5,7 @@ Only the logical graph lives here: functions, arcs and logical sites. Binding it
 """
 
 from gsdm_grid.flow.drawing import arcs, label
-from gsdm_grid.flow.graph import DataFlow, Role, Site, Vertex, json_value, renamed
+from gsdm_grid.flow.graph import DataFlow, Input, Role, Site, Vertex, json_value, renamed, repeated
 from gsdm_grid.flow.pushdown import push_selections
 from gsdm_grid.flow.splitting import (
     autosplit,
@@ -34,6 +34,7 @@ __all__ = [
     "PCC",
     "TEMPLATES",
     "DataFlow",
+    "Input",
     "Role",
     "Site",
     "Template",
@@ -57,6 +58,7 @@ __all__ = [
     "pipe",
     "push_selections",
     "renamed",
+    "repeated",
     "splitstream",
     "splittree",
     "template",

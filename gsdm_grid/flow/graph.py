@@ -9,9 +9,10 @@ and a width (output streams), is immutable, and round-trips through JSON.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -97,35 +98,31 @@ class DataFlow:
     @cached_property
     def levels(self) -> dict[str, int]:
         """Level of each vertex: 0 for input points, else one more than its highest producer (thesis 5.2)."""
-        found: dict[str, int] = {}
-
-        def level(vertex: Vertex, path: tuple[str, ...]) -> int:
-            if vertex.id in path:
-                raise FlowError(f"vertex {vertex.id!r}", f"the data flow has a cycle: {' → '.join((*path, vertex.id))}")
-            if vertex.id not in found:
-                below = [level(self.producer_of[p], (*path, vertex.id)) for p in vertex.producers]
-                found[vertex.id] = 1 + max(below) if below else 0
-            return found[vertex.id]
-
-        for vertex in self.vertices:
-            level(vertex, ())
-        return found
+        producers = {v.id: [self.producer_of[stream].id for stream in v.producers] for v in self.vertices}
+        levels: dict[str, int] = {}
+        try:
+            for vertex in TopologicalSorter(producers).static_order():
+                levels[vertex] = max((levels[producer] + 1 for producer in producers[vertex]), default=0)
+        except CycleError as error:
+            cycle = error.args[1]
+            raise FlowError(f"vertex {cycle[0]!r}", f"the data flow has a cycle: {' → '.join(cycle)}") from None
+        return levels
 
     def consumers(self, stream: str) -> list[Vertex]:
         """Vertices that consume this result stream."""
         return self._consumers.get(stream, [])
 
     @cached_property
-    def _consumers(self) -> dict[str, list[Vertex]]:
-        found: dict[str, list[Vertex]] = {}
+    def _consumers(self) -> dict[Input, list[Vertex]]:
+        consumers: dict[Input, list[Vertex]] = {}
         for vertex in self.vertices:
-            for stream in dict.fromkeys(vertex.producers):
-                found.setdefault(stream, []).append(vertex)
-        return found
+            for stream in dict.fromkeys(vertex.inputs):
+                consumers.setdefault(stream, []).append(vertex)
+        return consumers
 
     def readers(self, stream: int) -> list[Vertex]:
         """Vertices that read this input stream of the flow."""
-        return [vertex for vertex in self.vertices if stream in vertex.inputs]
+        return self._consumers.get(stream, [])
 
     def checked(self) -> DataFlow:
         """The flow itself, after checking that everything it refers to exists."""
@@ -135,7 +132,7 @@ class DataFlow:
             if not isinstance(vertex.width, int) or not 1 <= vertex.width <= MAX_WIDTH:
                 raise FlowError(f"vertex {vertex.id!r}", f"has {vertex.width!r} result streams, not 1 to {MAX_WIDTH}")
         for kind, ids in (("vertex", [v.id for v in self.vertices]), ("site", [site.id for site in self.sites])):
-            double = next((name for name in ids if ids.count(name) > 1), None)
+            double = repeated(ids)
             if double is not None:
                 raise FlowError(f"{kind} {double!r}", "is there twice")
         for site in self.sites:
@@ -223,6 +220,20 @@ class DataFlow:
 
     def __str__(self) -> str:
         return self.to_text()
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that is there a second time; None if there is none.
+
+    >>> repeated(["a", "b", "c", "b", "a"])
+    'b'
+    """
+    before: set[str] = set()
+    for name in names:
+        if name in before:
+            return name
+        before.add(name)
+    return None
 
 
 _fresh = itertools.count()

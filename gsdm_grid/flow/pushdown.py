@@ -8,6 +8,7 @@ rfn and bfn are expressions too, the condition goes to where the stream enters t
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -21,7 +22,8 @@ def push_selections(flow: DataFlow) -> DataFlow:
     """The flow with selections pushed into the splits in front of them, where that changes nothing but the cost."""
     for region in _regions(flow):
         condition = _common_condition(flow, region)
-        entries = [v for v in region.values() if not set(v.producers) & _streams(region)]
+        inside = _streams(region)
+        entries = [v for v in region.values() if inside.isdisjoint(v.producers)]
         if condition is not None and all(_takes(entry) for entry in entries):
             flow = _pushed(flow, {entry.id for entry in entries}, region, condition)
     return flow
@@ -62,10 +64,10 @@ def _streams(region: Mapping[str, Vertex]) -> set[str]:
 
 def _common_condition(flow: DataFlow, region: Mapping[str, Vertex]) -> str | None:
     """The condition under which everything that leaves the region is selected, if it is the same everywhere."""
+    if not _streams(region).isdisjoint(flow.outputs):
+        return None
     found: set[str] = set()
     for stream in _streams(region):
-        if stream in flow.outputs:
-            return None
         for reader in flow.consumers(stream):
             if reader.id in region:
                 continue
@@ -106,6 +108,7 @@ def _may_fail(node: ast.AST) -> bool:
 def _pushed(flow: DataFlow, entries: set[str], region: Mapping[str, Vertex], condition: str) -> DataFlow:
     """The condition in the entries, and the selections behind the region gone: those alone on a site do nothing."""
     leaving = _streams(region)
+    at_site = Counter(vertex.site for vertex in flow.vertices)
     gone: dict[str, str] = {}
     made: list[Vertex] = []
     for vertex in flow.vertices:
@@ -113,8 +116,7 @@ def _pushed(flow: DataFlow, entries: set[str], region: Mapping[str, Vertex], con
             rfn, bfn = selecting(vertex.params["rfn"], vertex.params.get("bfn"), condition)
             made.append(replace(vertex, params={**vertex.params, "rfn": rfn, "bfn": bfn}))
         elif vertex.function_name == SELECT and set(vertex.inputs) <= leaving:
-            alone = sum(other.site == vertex.site for other in flow.vertices) == 1
-            if alone:
+            if at_site[vertex.site] == 1:
                 made.append(replace(vertex, function={"name": NOTHING}, params={}))
             else:
                 gone[vertex.id] = vertex.producers[0]

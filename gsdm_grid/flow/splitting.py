@@ -108,6 +108,7 @@ def parasplit(
     for number in range(q):
         inner, output = _processor(tuple(one[number] for one in split), fun, params, shared[number % len(shared)].id)
         vertices += inner
+        check_size(len(vertices), f"parasplit({p}, {q})")
         outputs.append(output)
     return renamed(DataFlow(1, tuple(outputs), tuple(vertices), (*placed, *shared), f"parasplit({p}, {q})"))
 

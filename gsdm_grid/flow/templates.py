@@ -9,6 +9,7 @@ same from JSON. Names of templates, also of people's own, are in `template_regis
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -46,7 +47,11 @@ def partition(n: int, fun: Fun, params: Params = None) -> DataFlow:
     """Split one stream in ``n`` by a partitioning function, all on one site."""
     check_degree(n, "partition")
     site = Site(fresh_id("partition"), "partition")
-    parts = [expanded(fun, _partition_params(fun, n, i, params), 1, f"partition({n}), part {i}") for i in range(n)]
+    parts = []
+    for i in range(n):
+        part = expanded(fun, _partition_params(fun, n, i, params), 1, f"partition({n}), part {i}")
+        check_size(n * len(part.vertices), f"partition({n})")
+        parts.append(part)
     moved = [replace(part, sites=(site,), vertices=_moved(part, site.id)) for part in parts]
     merged = _side_by_side(moved, shared=True)
     return renamed(replace(merged, template=f"partition({n}, {_name(fun)})"))
@@ -137,6 +142,8 @@ def build(spec: Any) -> DataFlow:
         got = type(spec).__name__
         raise FlowError("data flow", f"expected a function name or a mapping with 'template', got {got}")
     if "vertices" in spec:
+        if isinstance(spec["vertices"], Sequence):
+            check_size(len(spec["vertices"]), "data flow")
         return with_references(DataFlow.from_json(spec))
     name = str(spec.get("template"))
     args = [_built(value) for value in spec.get("args", [])]
@@ -255,14 +262,17 @@ def _substituted(value: Any, branch: int) -> Any:
 
 def _stages(given: Sequence[Any], place: str) -> list[DataFlow]:
     stages: list[DataFlow] = []
-    rest = list(given)
+    vertices = 0
+    rest = deque(given)
     while rest:
-        fun = rest.pop(0)
+        fun = rest.popleft()
         params = None
         if rest and not isinstance(rest[0], str | StreamFunction | Template | DataFlow):
-            params = rest.pop(0)
+            params = rest.popleft()
         arity = stages[-1].width if stages else 1
         stages.append(expanded(fun, params, arity, f"{place}, stage {len(stages)}"))
+        vertices += len(stages[-1].vertices)
+        check_size(vertices, place)
     if len(stages) < 2:
         raise FlowError(place, f"needs at least two stages, got {len(stages)}")
     return stages
@@ -270,31 +280,31 @@ def _stages(given: Sequence[Any], place: str) -> list[DataFlow]:
 
 def _chained(stages: Sequence[DataFlow], place: str) -> DataFlow:
     """Outputs of each stage become the inputs of the next (algorithm 7)."""
-    flow = copied(stages[0])
+    first = copied(stages[0])
+    vertices, sites, outputs = list(first.vertices), list(first.sites), first.outputs
     for number, stage in enumerate(stages[1:], 1):
-        if flow.width != stage.arity:
-            raise FlowError(f"{place}, stage {number}", f"takes {stage.arity} streams, but gets {flow.width}")
+        if len(outputs) != stage.arity:
+            raise FlowError(f"{place}, stage {number}", f"takes {stage.arity} streams, but gets {len(outputs)}")
         following = copied(stage)
-        outputs = flow.outputs
-        connected = tuple(
-            replace(v, inputs=tuple(s if isinstance(s, str) else outputs[s] for s in v.inputs))
-            for v in following.vertices
-        )
-        flow = DataFlow(flow.arity, following.outputs, flow.vertices + connected, flow.sites + following.sites, place)
-    return flow
+        for vertex in following.vertices:
+            inputs = tuple(source if isinstance(source, str) else outputs[source] for source in vertex.inputs)
+            vertices.append(replace(vertex, inputs=inputs))
+        sites += following.sites
+        outputs = following.outputs
+    return DataFlow(first.arity, outputs, tuple(vertices), tuple(sites), place)
 
 
 def _side_by_side(flows: Sequence[DataFlow], shared: bool = False) -> DataFlow:
     """Flows beside each other, each with an input of its own, or all sharing input 0."""
     vertices: list[Vertex] = []
-    sites: list[Site] = []
+    sites: dict[Site, None] = {}
     outputs: list[str] = []
     for number, flow in enumerate(flows):
         shift = 0 if shared else number
         vertices += [
             replace(v, inputs=tuple(s if isinstance(s, str) else s + shift for s in v.inputs)) for v in flow.vertices
         ]
-        sites += [site for site in flow.sites if site not in sites]
+        sites |= dict.fromkeys(flow.sites)
         outputs += flow.outputs
     return DataFlow(1 if shared else len(flows), tuple(outputs), tuple(vertices), tuple(sites))
 

@@ -18,7 +18,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from gsdm_grid.errors import FlowError, GsdmError
-from gsdm_grid.flow import DataFlow, Vertex, push_selections
+from gsdm_grid.flow import DataFlow, Input, Vertex, push_selections, repeated
 from gsdm_grid.functions import Lengths, fixed_lengths
 from gsdm_grid.model import StreamType
 from gsdm_grid.planning.placement import THREADS, PlacementPolicy, place
@@ -73,9 +73,11 @@ def compile_flow(
     flow = placed.flow
     compiled = compile_vertices(flow, inputs)
     streams, reads, writes = _connect(flow, inputs, outputs, compiled)
+    members: dict[str, list[Vertex]] = {}
+    for vertex in sorted(flow.vertices, key=lambda v: flow.levels[v.id]):
+        members.setdefault(vertex.site, []).append(vertex)
     sites = []
     for site in flow.sites:
-        members = sorted((v for v in flow.vertices if v.site == site.id), key=lambda v: flow.levels[v.id])
         operators = tuple(
             PlanOperator(
                 v.id,
@@ -89,7 +91,7 @@ def compile_flow(
                 compiled[v.streams[0]].renumber or v.id in renumbered,
                 tuple(number for number, _ in writes[v.id]) if v.width > 1 else (),
             )
-            for v in members
+            for v in members[site.id]
         )
         sites.append(PlanSite(site.id, site.role, placed.hosts[site.id], operators))
     plan = Plan(query, tuple(sites), tuple(streams))
@@ -113,7 +115,7 @@ def _check_streams(flow: DataFlow, inputs: Sequence[StreamSpec], outputs: Sequen
     if flow.width > 1 and len(outputs) != flow.width:
         raise FlowError("query", f"the data flow has {flow.width} output streams, got {len(outputs)} result streams")
     names = [stream.name for stream in (*inputs, *outputs)]
-    double = next((name for name in names if names.count(name) > 1), None)
+    double = repeated(names)
     if double is not None:
         raise FlowError("query", f"stream name {double!r} is used twice")
     for number, stream in enumerate(inputs):
@@ -248,11 +250,15 @@ def _connect(
     reads: dict[str, list[str]] = {v.id: ["?"] * len(v.inputs) for v in flow.vertices}
     writes: dict[str, list[tuple[int, str]]] = {v.id: [] for v in flow.vertices}
 
-    def bind(name: str, source: int | str, readers: Sequence[Vertex]) -> None:
-        for reader in readers:
-            for port, given in enumerate(reader.inputs):
-                if given == source:
-                    reads[reader.id][port] = name
+    ports: dict[Input, list[tuple[Vertex, int]]] = {}
+    for vertex in flow.vertices:
+        for port, source in enumerate(vertex.inputs):
+            ports.setdefault(source, []).append((vertex, port))
+
+    def bind(name: str, source: Input, site: str | None = None) -> None:
+        for reader, port in ports[source]:
+            if site in (None, reader.site):
+                reads[reader.id][port] = name
 
     for number, spec in enumerate(inputs):
         readers = flow.readers(number)
@@ -262,7 +268,7 @@ def _connect(
                 spec.name, "source", spec.type, None, readers[0].site, spec.interface, dict(spec.options), spec.live
             )
         )
-        bind(spec.name, number, readers)
+        bind(spec.name, number)
     for vertex in flow.vertices:
         for number, stream in enumerate(vertex.streams):
             consumers = flow.consumers(stream)
@@ -271,7 +277,8 @@ def _connect(
                 kind: StreamKind = "memory" if site == vertex.site else "channel"
                 streams.append(PlanStream(name, kind, compiled[stream].type, vertex.site, site))
                 writes[vertex.id].append((number, name))
-                bind(name, stream, [consumer for consumer in consumers if consumer.site == site])
+                bind(name, stream, site)
+    numbered = {stream: number for vertex in flow.vertices for number, stream in enumerate(vertex.streams)}
     for number, spec in enumerate(outputs):
         end = flow.outputs[number if len(flow.outputs) > 1 else 0]
         vertex, result = flow.producer_of[end], compiled[end].type
@@ -279,7 +286,7 @@ def _connect(
         streams.append(
             PlanStream(spec.name, "sink", result, vertex.site, None, spec.interface, dict(spec.options), spec.live)
         )
-        writes[vertex.id].append((vertex.streams.index(end), spec.name))
+        writes[vertex.id].append((numbered[end], spec.name))
     return streams, reads, writes
 
 

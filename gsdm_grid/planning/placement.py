@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gsdm_grid.errors import UnknownName
-from gsdm_grid.flow import DataFlow, Role, Site, Vertex
+from gsdm_grid.flow import DataFlow, Input, Role, Site, Vertex
 from gsdm_grid.functions import function_reference
 from gsdm_grid.planning.plan import HostKind, StreamSpec
 
@@ -87,28 +87,33 @@ def place(
         host = hosts[next(iter(site_ids))]
         return host != "spark" and (not stream.live or host == policy.local)
 
+    site_ids, vertex_ids = {site.id for site in sites}, {vertex.id for vertex in vertices}
+
     def add_site(role: Role, number: int, live: bool) -> str:
-        site = Site(unused(f"{role}.{number}", {site.id for site in sites}), role)
+        site = Site(unused(f"{role}.{number}", site_ids), role)
+        site_ids.add(site.id)
         sites.append(site)
         hosts[site.id] = policy.local if live else policy.host(role)
         return site.id
 
-    def new_id(wanted: str) -> str:
-        return unused(wanted, {vertex.id for vertex in vertices})
+    def relay_for(role: Role, number: int, source: Input, live: bool) -> Vertex:
+        vertex_id = unused(f"{role}.{number}", vertex_ids)
+        vertex_ids.add(vertex_id)
+        return Vertex(vertex_id, function_reference("identity"), {}, (source,), add_site(role, number, live))
 
-    for number, stream in enumerate(inputs):
-        if can_open(stream, {vertex.site for vertex in vertices if number in vertex.inputs}):
-            continue
-        relay = _relay(new_id(f"source.{number}"), number, add_site("source", number, stream.live))
-        vertices = [_reading(vertex, number, relay.id) for vertex in vertices]
-        vertices.insert(0, relay)
+    sources: dict[Input, Vertex] = {
+        number: relay_for("source", number, number, stream.live)
+        for number, stream in enumerate(inputs)
+        if not can_open(stream, {vertex.site for vertex in flow.readers(number)})
+    }
+    vertices = [*reversed(sources.values()), *(_reading(vertex, sources) for vertex in vertices)]
 
     ends = list(flow.outputs) if flow.width > 1 or len(outputs) == 1 else list(flow.outputs) * len(outputs)
     producer_of = {stream: vertex for vertex in vertices for stream in vertex.streams}
     for number, stream in enumerate(outputs):
         if can_open(stream, {producer_of[ends[number]].site}):
             continue
-        relay = _relay(new_id(f"sink.{number}"), ends[number], add_site("sink", number, stream.live))
+        relay = relay_for("sink", number, ends[number], stream.live)
         vertices.append(relay)
         ends[number] = relay.id
     return PlacedFlow(DataFlow(flow.arity, tuple(ends), tuple(vertices), tuple(sites), flow.template).checked(), hosts)
@@ -119,9 +124,8 @@ def unused(wanted: str, taken: set[str]) -> str:
     return wanted if wanted not in taken else unused(f"{wanted}'", taken)
 
 
-def _relay(vertex_id: str, source: int | str, site: str) -> Vertex:
-    return Vertex(vertex_id, function_reference("identity"), {}, (source,), site)
-
-
-def _reading(vertex: Vertex, stream: int, relay: str) -> Vertex:
-    return replace(vertex, inputs=tuple(relay if source == stream else source for source in vertex.inputs))
+def _reading(vertex: Vertex, relays: Mapping[Input, Vertex]) -> Vertex:
+    """The vertex with inputs from the relays of its input streams, where there are some."""
+    if relays.keys().isdisjoint(vertex.inputs):
+        return vertex
+    return replace(vertex, inputs=tuple(relays[s].id if s in relays else s for s in vertex.inputs))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from gsdm_grid.flow import Role
@@ -140,15 +141,31 @@ class Plan:
 
     def stream(self, name: str) -> PlanStream:
         """The stream of this name."""
-        return next(stream for stream in self.streams if stream.name == name)
+        return self._streams_by_name[name]
 
     def site(self, site_id: str) -> PlanSite:
         """The site of this id."""
-        return next(site for site in self.sites if site.id == site_id)
+        return self._sites_by_id[site_id]
 
     def streams_of(self, site_id: str) -> list[PlanStream]:
         """Streams that begin or end at this site."""
-        return [stream for stream in self.streams if site_id in (stream.from_site, stream.to_site)]
+        return self._streams_by_site.get(site_id, [])
+
+    @cached_property
+    def _streams_by_name(self) -> dict[str, PlanStream]:
+        return {stream.name: stream for stream in self.streams}
+
+    @cached_property
+    def _sites_by_id(self) -> dict[str, PlanSite]:
+        return {site.id: site for site in self.sites}
+
+    @cached_property
+    def _streams_by_site(self) -> dict[str, list[PlanStream]]:
+        streams: dict[str, list[PlanStream]] = {}
+        for stream in self.streams:
+            for site in {stream.from_site, stream.to_site} - {None}:
+                streams.setdefault(str(site), []).append(stream)
+        return streams
 
     def part(self, stream: PlanStream) -> Plan | None:
         """The part whose results an input stream is; None if it comes from elsewhere."""

@@ -157,32 +157,30 @@ def _next_cut(rest: _Rest) -> str | None:
     """The vertex nearest to the sources behind which the query can be cut; None if there is none."""
     flow, compiled = rest.flow, compile_vertices(rest.flow, rest.inputs)
     for vertex in sorted(flow.vertices, key=lambda v: flow.levels[v.id]):
-        inside = _before(flow, vertex.id)
-        sites = {v.site for v in flow.vertices if v.id in inside}
-        outside = [v for v in flow.vertices if v.id not in inside]
-        closed = all(
-            inside.isdisjoint({flow.producer_of[stream].id for stream in v.producers} - {vertex.id})
-            and v.site not in sites
-            and not _reads_same(v, inside, flow)
-            for v in outside
-        )
-        lends_only_this = inside.isdisjoint({flow.producer_of[stream].id for stream in flow.outputs} - {vertex.id})
         whole = vertex.width == 1 and not compiled[vertex.id].lineage.splits
-        if closed and lends_only_this and whole and not _relays(vertex, rest.inputs):
+        if whole and not _relays(vertex, rest.inputs) and _closed(flow, vertex, _before(flow, vertex.id)):
             return vertex.id
     return None
+
+
+def _closed(flow: DataFlow, cut: Vertex, inside: set[str]) -> bool:
+    """Whether others have nothing of what lies before a cut but the results of its vertex: no stream, site or input."""
+    sites = {flow.by_id[name].site for name in inside}
+    read = {source for name in inside for source in flow.by_id[name].inputs if isinstance(source, int)}
+    lent = inside - {cut.id}
+    return lent.isdisjoint(flow.producer_of[stream].id for stream in flow.outputs) and all(
+        lent.isdisjoint(flow.producer_of[stream].id for stream in v.producers)
+        and v.site not in sites
+        and read.isdisjoint(v.inputs)
+        for v in flow.vertices
+        if v.id not in inside
+    )
 
 
 def _relays(vertex: Vertex, inputs: Sequence[StreamSpec]) -> bool:
     """Whether all that a vertex does is to pass on the results of a part."""
     read = [inputs[source].interface for source in vertex.inputs if isinstance(source, int)]
     return vertex.function_name == "identity" and read == [TAP_SOURCE]
-
-
-def _reads_same(vertex: Vertex, inside: set[str], flow: DataFlow) -> bool:
-    """Whether a vertex outside reads an input stream that one inside reads too."""
-    read = {source for v in flow.vertices if v.id in inside for source in v.inputs if isinstance(source, int)}
-    return not read.isdisjoint(vertex.inputs)
 
 
 def _before(flow: DataFlow, vertex_id: str) -> set[str]:
@@ -209,7 +207,8 @@ def _remainder(flow: DataFlow, cut: str, inside: set[str], kept: Sequence[int]) 
     """The data flow behind a cut, which reads the cut's results as its last input stream."""
     numbers: dict[int | str, int] = {number: place for place, number in enumerate(kept)} | {cut: len(kept)}
     vertices = [_renumbered(v, numbers) for v in flow.vertices if v.id not in inside]
-    sites = [site for site in flow.sites if any(v.site == site.id for v in vertices)]
+    used = {v.site for v in vertices}
+    sites = [site for site in flow.sites if site.id in used]
     outputs = flow.outputs
     if cut in outputs:
         relay = unused("shared", {v.id for v in vertices} | {site.id for site in sites})

@@ -15,6 +15,7 @@ from gsdm_grid import (
     central,
     create_stream_type,
     current_window,
+    mergestream,
     parallel,
     parallelize,
     pipe,
@@ -296,5 +297,55 @@ def test_a_query_that_does_not_run_is_not_rescaled(threads_grid):
     try:
         with pytest.raises(InvalidTransition, match="cannot rescale"):
             query.rescale(distributed(2))
+    finally:
+        query.drop()
+
+
+def test_the_figures_of_all_sites_begin_anew_and_the_totals_of_the_query_go_on(grid):
+    source = register_input_stream("Radio", None, "synthetic_radio", name="radio", window=64, rate=2000)
+    query = grid.cq(distributed(1), [source])
+    try:
+        query.run()
+        ordinals, wait_for, reader = counted(query)
+        wait_for(1000)
+        query.rescale(distributed(3))
+        rescaled_s = max(one["since_s"] for one in query.statistics().values())
+        assert query.totals()["read"]["radio"]["windows"] >= 1000
+        wait_for(len(ordinals) + 200)
+        query.stop(60)
+        reader.join(60)
+        sites, totals, read = query.statistics(), query.totals(), query.positions()["radio"]
+        assert set(sites) == {site.id for site in query.plan.sites}
+        assert rescaled_s == max(one["since_s"] for one in sites.values())
+        counts = {
+            kind: {
+                stream.name: sum(one["streams"].get(stream.name, {}).get("windows", 0) for one in sites.values())
+                for stream in query.plan.streams
+                if stream.kind == kind
+            }
+            for kind in ("source", "sink", "channel")
+        }
+        since = counts["source"]["radio"]
+        assert since < read - 900
+        assert sum(counts["sink"].values()) == since
+        entering = [s.name for s in query.plan.streams if s.kind == "channel" and "compute" in s.to_site]
+        assert sum(counts["channel"][name] for name in entering) == 2 * since  # at both ends
+        assert totals["read"]["radio"] == {"windows": read, "bytes": read * 64 * 24 + read * 8, "dropped": {}}
+        assert [one["windows"] for one in totals["delivered"].values()] == [read] == [len(ordinals)]
+        assert totals["dropped"] == {}
+    finally:
+        query.drop()
+
+
+def test_positions_come_in_the_order_of_the_streams_of_the_plan(threads_grid):
+    names = ["west", "north", "east"]
+    sources = [register_input_stream("Radio", None, "synthetic_radio", name=n, window=64, limit=9) for n in names]
+    query = threads_grid.cq(pipe(parallel(3, "fft3"), mergestream(3)), sources)
+    try:
+        list(query.run())
+        query.wait(30)
+        for nodes in itertools.permutations(query._statistics):
+            query._statistics = {node: query._statistics[node] for node in nodes}
+            assert list(query.positions().items()) == [("west", 9), ("north", 9), ("east", 9)]
     finally:
         query.drop()

@@ -133,7 +133,10 @@ def test_a_running_query_shows_where_it_runs_and_how_it_fares(gsdm, spec, droppe
     next(client.result_blocks("busy", start="latest"))
     figures = json.loads(gsdm("stats", "busy", "--json").stdout)
     assert {one["does"] for one in figures} == {"RRpart", "fft3", "S-Merge"}
-    assert "S-Merge" in gsdm("stats", "busy").output
+    told = gsdm("stats", "busy").output
+    assert "S-Merge" in told
+    assert "read " in told
+    assert "sites have counted since" in told
     assert {one["host"] for one in json.loads(gsdm("sites", "--query", "busy", "--json").stdout)} == {"thread"}
     assert "RRpart" in gsdm("sites").output
     assert "S-Merge" in gsdm("graph", "busy").output

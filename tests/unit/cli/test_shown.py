@@ -28,9 +28,10 @@ def stream(windows, size=1_000_000, buffered=0):
     return {"windows": windows, "bytes": windows * size, "buffered_blocks": buffered}
 
 
-def statistics(windows, active_s, idle_s):
+def statistics(windows, active_s, idle_s, since_s=THEN_S):
     return {
         "p.0": {
+            "since_s": since_s,
             "active_s": active_s,
             "idle_s": idle_s,
             "streams": {"in": stream(windows, buffered=3), "p→c": stream(windows)},
@@ -94,6 +95,27 @@ def test_figures_since_an_earlier_look_are_rates_of_the_time_between():
     (figures,) = shown.site_figures(PLAN, statistics(100, 10.0, 4.0), statistics(50, 8.0, 4.0))
     assert figures["utilization"] == 1.0
     assert figures["mb_s"] == pytest.approx(25.0)
+
+
+def test_figures_of_a_site_that_began_anew_since_an_earlier_look_are_those_since_then():
+    before = statistics(5_000, 60.0, 30.0)
+    (figures,) = shown.site_figures(PLAN, statistics(100, 10.0, 4.0, THEN_S + 60), before)
+    assert figures["utilization"] == pytest.approx(0.6)
+    assert figures["mb_s"] == pytest.approx(10.0)
+
+
+def test_totals_of_a_query_are_told_beside_since_when_its_sites_have_counted():
+    totals = {
+        "read": {"radio": {"windows": 12_345, "bytes": 1, "dropped": {"oldest": 1_000}}},
+        "delivered": {"out": {"windows": 11_000, "bytes": 1, "dropped": {}}},
+        "dropped": {"late": 3},
+    }
+    assert shown.totals_lines(totals, THEN_S, NOW) == [
+        "read radio: 12,345 windows; dropped: oldest 1,000",
+        "delivered out: 11,000 windows",
+        "dropped by merges: late 3",
+        "sites have counted since 1 min ago",
+    ]
 
 
 def test_figures_of_a_site_that_has_just_begun_are_zero():

@@ -6,7 +6,7 @@ import pytest
 
 from gsdm_grid import PCC, STREAM, DataFlow, central, current_window, lpipe, partition, pipe, sqf
 from gsdm_grid.errors import FlowError
-from gsdm_grid.flow import arcs
+from gsdm_grid.flow import Site, Vertex, arcs
 
 TREE = PCC(2, "RRpart", "PCC", [2, "fft3part", "fft3", {}, "OS-Join", {"fft3combine"}], "S-Merge", 0.1)
 FLOWS = [central("fft3"), TREE, lpipe("fft3", "polarize"), partition(3, "hashpart", "ts"), central("S-Merge", None, 4)]
@@ -94,3 +94,17 @@ def test_names_with_quotes_do_not_break_the_drawings():
     flow = central("hashpart", {"n": 1, "i": 0, "key": 'a"b\\'})
     assert '\\"' in flow.to_dot()
     assert 'a"b' not in flow.to_mermaid()
+
+
+def test_a_chain_of_thousands_of_vertices_has_its_levels_in_whatever_order_the_vertices_are_named():
+    ids = [f"v{number}" for number in range(5_000)]
+    pairs = zip(ids, [0, *ids], strict=False)
+    chain = [Vertex(name, {"name": "identity"}, {}, (before,), "s") for name, before in pairs]
+    flow = DataFlow(1, (ids[-1],), tuple(reversed(chain)), (Site("s", "compute"),))
+    assert DataFlow.from_json(flow.to_json()).levels[ids[-1]] == 4_999
+
+
+def test_a_cycle_is_refused_with_the_way_around():
+    vertices = tuple(Vertex(a, {"name": "identity"}, {}, (b,), "s") for a, b in ("ab", "bc", "ca"))
+    with pytest.raises(FlowError, match=r"the data flow has a cycle: (a → c → b → a|b → a → c → b|c → b → a → c)"):
+        DataFlow(1, ("c",), vertices, (Site("s", "compute"),)).checked()

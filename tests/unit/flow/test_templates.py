@@ -190,3 +190,21 @@ def test_every_template_is_known_by_its_name():
 def test_a_degree_beyond_the_limit_is_refused_before_anything_is_built():
     with at_most(100), pytest.raises(FlowError, match=r"PCC\(50\): would have 101 vertices; at most 100 are allowed"):
         PCC(50, "no such function", "fft3", {}, "S-Merge")
+
+
+@pytest.mark.parametrize("template", [pipe, lpipe])
+def test_a_pipe_beyond_the_limit_is_refused_before_the_rest_of_it_is_built(template):
+    stages = ["fft3"] * 101 + ["no such function"]
+    with at_most(100), pytest.raises(FlowError, match=r"pipe: would have 101 vertices; at most 100 are allowed"):
+        template(*stages)
+
+
+def test_a_partition_beyond_the_limit_is_refused_after_its_first_part():
+    with at_most(100), pytest.raises(FlowError, match=r"partition\(60\): would have 120 vertices"):
+        partition(60, lpipe("fft3", "fft3"))
+
+
+def test_a_graph_beyond_the_limit_is_refused_before_it_is_read():
+    graph = {"vertices": [{"no": "vertex"}] * 101}
+    with at_most(100), pytest.raises(FlowError, match="data flow: would have 101 vertices; at most 100 are allowed"):
+        build(graph)
