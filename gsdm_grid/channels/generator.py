@@ -66,7 +66,8 @@ class GeneratorSource(StreamInterface):
 
     def due_s(self) -> float | None:
         """See `StreamInterface`."""
-        return self._pacer.due_s if self._pacer is not None else None
+        due_s = self._feed.due_s if self._feed is not None else None
+        return due_s if self._pacer is None or due_s is not None else self._pacer.due_s
 
     def _guarded(self, step: Callable[[WindowFeed], T]) -> T:
         """Run a step of the user's code; what it raises says whose it is."""

@@ -29,13 +29,27 @@ class WindowFeed:
         self._iterator: Iterator[Any] = iter([items] if isinstance(items, PhysicalWindow) else items)
         self._rest: PhysicalWindow | None = None
         self._ahead: PhysicalWindow | None = None
+        self.due_s: float | None = None
+        """When to take again after no windows, on the context's monotonic clock: the iterable had empty blocks only."""
 
     def take(self, limit: int, context: InterfaceContext) -> PhysicalWindow:
-        """At most ``limit`` windows; `EndOfStream` when the iterable is exhausted."""
-        if self._rest is not None:
-            block, self._rest = self._rest, None
-        else:
-            block = self._pull(limit, context)
+        """At most ``limit`` windows; `EndOfStream` when the iterable is exhausted.
+
+        Passes over empty blocks, but for no longer than windows may wait: if it finds nothing else, it gives one.
+        """
+        give_up_s = self.due_s = None
+        while True:
+            if self._rest is not None:
+                block, self._rest = self._rest, None
+            else:
+                block = self._pull(limit, context)
+            if len(block):
+                break
+            now_s = context.clock.monotonic_s()
+            give_up_s = now_s + context.flush_s if give_up_s is None else give_up_s
+            if now_s > give_up_s:
+                self.due_s = now_s
+                break
         if len(block) > limit:
             block, self._rest = cut(block, 0, limit), cut(block, limit)
         return block
@@ -104,6 +118,10 @@ class MemorySource(StreamInterface):
     def next(self, limit: int) -> PhysicalWindow | None:
         """See `StreamInterface`. Single windows are packed together, up to the limit."""
         return self._feed.take(limit, self.context)
+
+    def due_s(self) -> float | None:
+        """See `StreamInterface`."""
+        return self._feed.due_s
 
     def seek(self, ordinal: int) -> None:
         """See `StreamInterface`; only where ``items`` can be iterated over again."""

@@ -211,6 +211,8 @@ class ResultLog:
 
         Blocks are views of what was read: they stay valid whatever happens to the log.
         """
+        if seq < 0:
+            raise QueryError(f"windows of a result log are numbered from 0: there is no window {seq}")
         blocks: list[tuple[int, PhysicalWindow]] = []
         at, windows, room = seq, max_windows, max_bytes
         for item in self._items(seq):

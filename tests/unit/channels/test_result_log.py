@@ -91,6 +91,14 @@ def test_reading_beyond_the_end_gives_nothing(tmp_path):
     log.close()
 
 
+def test_windows_before_the_first_were_not_missed_but_never_were(tmp_path):
+    log = ResultLog(tmp_path, Mixed)
+    log.append(mixed(0, 3))
+    with pytest.raises(QueryError, match="numbered from 0: there is no window -2"):
+        log.read(-2)
+    log.close()
+
+
 def test_the_oldest_windows_go_when_there_are_too_many_bytes(tmp_path):
     log = ResultLog(tmp_path, Mixed, keep_bytes=40_000, segment_bytes=8_000)
     for first in range(0, 2000, 10):

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import zmq
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gsdm_grid.channels import EndOfStream, InterfaceContext
 from gsdm_grid.channels.channel import ChannelLimits
@@ -34,12 +36,12 @@ class Both:
         self.open(source, replayable)
         return source
 
-    def open(self, source, replayable=False, **options):
+    def open(self, source, replayable=False, limits=LIMITS, **options):
         source.runs += 1
         channel = f"{source.name}#{source.runs}"
         source.listen(channel, replayable)
         source.open(InterfaceContext(plane=self.there))
-        outlet = self.here.outlet(channel, self.there.endpoint, LIMITS, False, epoch=1)
+        outlet = self.here.outlet(channel, self.there.endpoint, limits, False, epoch=1)
         return self.taps.attach(channel, Tap(outlet, options, lambda: self.here.forget([channel])))
 
     def put(self, ordinals):
@@ -131,6 +133,33 @@ def test_what_was_read_of_a_stream_that_can_be_read_again_is_left_out_even_insid
     both.put(ordinals[:3])
     both.put(ordinals[3:])
     assert first + both.take(source) == list(range(9)), "the part began anew at 0"
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_wherever_a_reader_was_stopped_it_sees_every_window_once_under_its_ordinal(both, data):
+    ordinals = np.cumsum(data.draw(st.lists(st.integers(0, 2), min_size=1, max_size=40), "steps"))
+    source, seen = both.unopened(), []
+    while len(seen) < len(ordinals):
+        again = data.draw(st.integers(0, int(ordinals[len(seen) - 1]) if seen else 0), "the part begins at ordinal")
+        both.fed = int(np.searchsorted(ordinals, again))
+        both.open(source, replayable=True, limits=ChannelLimits(blocks=1000, bytes=1 << 20))
+        stop = data.draw(st.integers(len(seen) + 1, len(ordinals)), "stop after")
+        while len(seen) < stop:
+            block = source.next(data.draw(st.integers(1, stop - len(seen)), "limit"))
+            if block is None:
+                assert both.fed < len(ordinals), "windows are missing"
+                both.put(ordinals[both.fed : both.fed + data.draw(st.integers(1, 9), "block")])
+                continue
+            assert list(block.ordinals) == ordinals[block.id].tolist()
+            assert block.ts.tolist() == block.id.tolist()
+            seen += block.id.tolist()
+            assert len(seen) <= stop
+        source.rest()
+        source.close()
+        both.pump()
+        both.taps.ready()
+    assert seen == list(range(len(ordinals)))
 
 
 def test_seeking_leaves_out_what_comes_before(both):

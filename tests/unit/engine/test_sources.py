@@ -11,6 +11,7 @@ from gsdm_grid.channels.channel import End
 from gsdm_grid.channels.memory import MemorySource
 from gsdm_grid.engine.streams import SourceStream
 from gsdm_grid.errors import InternalError
+from gsdm_grid.testing import FakeClock
 
 
 @pytest.mark.parametrize("halo", [None, 2])
@@ -78,3 +79,26 @@ def test_a_source_that_gives_too_much_is_read_as_far_as_it_was_to_be(reading, co
 def test_a_stream_cannot_begin_before_its_first_window(reading):
     with pytest.raises(InternalError, match="cannot begin at window -1"):
         SourceStream("s", MemorySource(reading, {"items": []}), 1 << 20, -1)
+
+
+def test_blocks_without_windows_do_not_hold_up_a_source(readings, reading, run_in_threads):
+    blocks = [readings(0), readings(3), *[readings(0)] * 300, readings(2, first=3)]
+    assert run_in_threads(central("identity"), reading, blocks).id.tolist() == list(range(5))
+
+
+def test_a_source_of_empty_blocks_lets_others_work_and_is_asked_again_at_once(readings, reading):
+    clock = FakeClock()
+
+    def blocks():
+        for _ in range(5):
+            clock.s += 1.0
+            yield readings(0)
+        yield readings(2)
+
+    source = MemorySource(reading, {"items": blocks()})
+    source.open(InterfaceContext(clock=clock))
+    taken = []
+    while not sum(taken):
+        taken.append(len(source.next(10)))
+        assert source.due_s() == (None if taken[-1] else clock.s)
+    assert taken == [0, 0, 2]
