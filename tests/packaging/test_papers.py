@@ -38,22 +38,22 @@ def is_command(name):
 def is_attribute(name):
     """Whether a dotted name is a public name of ours, a module, or something in one."""
     first, *rest = name.split(".")
-    found = getattr(gsdm_grid, first, None) if first != "gsdm_grid" else gsdm_grid
-    if found is None and not rest and first in ("api", "resource_manager"):
+    value = getattr(gsdm_grid, first, None) if first != "gsdm_grid" else gsdm_grid
+    if value is None and not rest and first in ("api", "resource_manager"):
         return importlib.import_module(first) is not None
     path = first
     for part in rest:
         path = f"{path}.{part}"
-        if dataclasses.is_dataclass(found) and part in {field.name for field in dataclasses.fields(found)}:
+        if dataclasses.is_dataclass(value) and part in {field.name for field in dataclasses.fields(value)}:
             continue
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             try:
-                found = importlib.import_module(path)
+                value = importlib.import_module(path)
             except ImportError:
                 return False
         else:
-            found = getattr(found, part)
-    return found is not None
+            value = getattr(value, part)
+    return value is not None
 
 
 def exists(name):

@@ -98,8 +98,9 @@ def test_templates_and_interfaces_of_bundles_are_listed(lab):
     assert (lines["type"], lines["options"], lines["source"], lines["sink"]) == (
         "LabDepth", ["mode", "path"], True, True,
     )  # fmt: skip
-    with pytest.raises(ApiProblem, match=r"there is no template 'lab.nothing'"):
+    with pytest.raises(ApiProblem, match=r"there is no template 'lab.nothing'") as caught:
         lab.template("lab.nothing")
+    assert caught.value.status == 404
 
 
 def test_commands_list_templates_of_bundles(lab, service):
