@@ -56,21 +56,21 @@ class Contents:
     def of(module: ModuleType, collected: Collected) -> Contents:
         """What code registered, and what its package names; refuses what could not be used."""
         named = vars(module).values()
-        found = Contents(
+        contents = Contents(
             _by_name("function", [*collected.functions, *_own(StreamFunction, named, module)]),
             _by_name("template", [*collected.templates, *_own(Template, named, module)]),
             _unique("stream interface", collected.interfaces),
         )
-        for name, function in found.functions.items():
-            if name in found.templates:
+        for name, function in contents.functions.items():
+            if name in contents.templates:
                 raise Problem("invalid-request", f"the bundle has a function and a template named {name!r}")
             try:
                 reference(function)
             except GsdmError as error:
                 raise Problem("function-failed", str(error), function=name) from None
-        if not (found.functions or found.templates or found.interfaces):
+        if not (contents.functions or contents.templates or contents.interfaces):
             raise Problem("invalid-request", "the bundle has no @sqf functions, templates or stream interfaces")
-        return found
+        return contents
 
     def register(self, bundle: str, version: int, packages: str | None, registry: FunctionRegistry) -> None:
         """Make everything known; ``packages`` is the digest of what its functions need."""
@@ -107,8 +107,8 @@ def _origin(bundle: str, version: int, name: str) -> dict[str, Any]:
 
 def _own(kind: type[Named], values: Iterable[Any], module: ModuleType) -> list[Named]:
     """Values of a kind whose code is in the module, or in what is inside it."""
-    found = [value for value in values if isinstance(value, kind)]
-    return [one for one in found if is_inside(getattr(getattr(one, "code", None), "__module__", ""), module.__name__)]
+    of_kind = [value for value in values if isinstance(value, kind)]
+    return [one for one in of_kind if is_inside(getattr(getattr(one, "code", None), "__module__", ""), module.__name__)]
 
 
 def _by_name(kind: str, listed: Iterable[Any]) -> dict[str, Any]:
@@ -117,10 +117,10 @@ def _by_name(kind: str, listed: Iterable[Any]) -> dict[str, Any]:
 
 def _unique(kind: str, listed: Iterable[tuple[str, Named]]) -> dict[str, Named]:
     """By name; the same may come twice."""
-    found: dict[str, Named] = {}
+    by_name: dict[str, Named] = {}
     for name, one in listed:
         if not _PLAIN.fullmatch(name):
             raise Problem("invalid-request", f"{kind} {name[:80]!r} needs a plain name")
-        if found.setdefault(name, one) is not one:
+        if by_name.setdefault(name, one) is not one:
             raise Problem("invalid-request", f"the bundle has two {kind}s named {name!r}")
-    return found
+    return by_name

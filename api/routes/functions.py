@@ -87,9 +87,9 @@ def list_templates(_token: Viewer, limit: Limit = 100, cursor: Cursor = None) ->
 @router.get("/templates/{name}", responses=responses(*COMMON, "not-found"))
 def get_template(name: FunctionName, _token: Viewer) -> TemplateDocument:
     """One template."""
-    if (found := _template(name)) is None:
+    if (template := _template(name)) is None:
         raise Problem("not-found", f"there is no template {name!r}")
-    return found
+    return template
 
 
 def _template(name: str) -> TemplateDocument | None:

@@ -268,12 +268,12 @@ def register_stream_interface(name: Any, interface: Any, *functions: Any, **more
     True
     """
     if isinstance(interface, str):
-        made = _of_functions(interface, stream_types.get(name), functions, **more)
-        interfaces.add(interface, made)
-        return made
-    made = _bound(name, interface, *functions, **more)
-    interfaces.add(name, made)
-    return made
+        registered = _of_functions(interface, stream_types.get(name), functions, **more)
+        interfaces.add(interface, registered)
+        return registered
+    registered = _bound(name, interface, *functions, **more)
+    interfaces.add(name, registered)
+    return registered
 
 
 def _of_functions(

@@ -17,7 +17,7 @@ from gsdm_grid.channels.overload import POLICIES as OVERLOAD_POLICIES
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.engine import check_schedule
 from gsdm_grid.errors import FlowError, GsdmError, SchemaError, UnknownName
-from gsdm_grid.flow import DataFlow, build
+from gsdm_grid.flow import TEMPLATES, DataFlow, build
 from gsdm_grid.functions import functions
 from gsdm_grid.model import StreamType, TypeRegistry, create_stream_type, stream_types
 from gsdm_grid.planning import Demands, parse_demands, placement_policy
@@ -242,9 +242,11 @@ def without_plan(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_degree(flow: Any, degree: int) -> dict[str, Any]:
-    """The degree of parasplit is the number of its window splitters, also where it is a stage of a pipe."""
-    places = {"PCC": ("n", 0), "parallelize": ("n", 3), "parasplit": ("p", 0)}
+    """The degree of parasplit is the number of its window splitters, also where it is a stage of a pipe; that of a
+    person's template is its parameter ``n``.
+    """
     template = flow.get("template") if isinstance(flow, Mapping) else None
+    places = {"PCC": ("n", 0), "parallelize": ("n", 3), "parasplit": ("p", 0)} | _own_degree(template)
     if template == "pipe":
         stages = list(flow.get("args", []))
         for number, stage in enumerate(stages):
@@ -259,6 +261,13 @@ def _with_degree(flow: Any, degree: int) -> dict[str, Any]:
         args[place] = degree
         return {**flow, "args": args}
     return {**flow, name: degree}
+
+
+def _own_degree(name: Any) -> dict[str, tuple[str, int]]:
+    """By the name of a person's template, the parameter that is its degree, and its place."""
+    template = TEMPLATES.find(name)
+    parameters = [] if template is None or template.is_builtin else list(template.signature.parameters)
+    return {str(name): ("n", parameters.index("n"))} if "n" in parameters else {}
 
 
 def check_name(given: Any, place: str) -> str:

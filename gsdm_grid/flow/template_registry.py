@@ -148,14 +148,14 @@ class TemplateRegistry(Mapping[str, Template]):
         """While it lasts, templates that this thread defines in modules of a package are collected, not registered."""
         return self._collector.collecting(package)
 
-    def find(self, given: Any) -> Template | None:
+    def find(self, one: Any) -> Template | None:
         """The template of a name, or the template itself; None if it is neither."""
-        if isinstance(given, Template):
-            registered = self._templates.get(functions.full_name(given.name))
-            return registered if registered is not None and registered.code is given.code else given
-        if not isinstance(given, str):
+        if isinstance(one, Template):
+            registered = self._templates.get(functions.full_name(one.name))
+            return registered if registered is not None and registered.code is one.code else one
+        if not isinstance(one, str):
             return None
-        name = functions.full_name(given)
+        name = functions.full_name(one)
         pinned = self._templates.get(functions.pinned_name(name))
         if pinned is not None and pinned.name != name:  # its functions too are then those of that version
             bundle = name.partition(".")[0]
@@ -182,10 +182,10 @@ class TemplateRegistry(Mapping[str, Template]):
         return [*listed, *sorted(own | set(_entry_points(tuple(sys.path))))]
 
     def __getitem__(self, name: str) -> Template:
-        found = self.find(name)
-        if found is None:
+        template = self.find(name)
+        if template is None:
             raise UnknownName("template", name, self.names())
-        return found
+        return template
 
     def __contains__(self, name: object) -> bool:
         return self.find(name) is not None
@@ -242,12 +242,12 @@ def _entry_points(path: tuple[str, ...]) -> dict[str, metadata.EntryPoint]:  # n
 
 def _loaded(entry: metadata.EntryPoint) -> Template:
     try:
-        found = entry.load()
+        loaded = entry.load()
     except (Exception, SystemExit) as error:  # importing runs the author's code, which may raise anything
         raise QueryError(f"template {entry.name!r} cannot be loaded from {entry.value!r}: {error}") from error
-    if not isinstance(found, Template):
-        raise QueryError(f"{entry.value!r} is a {type(found).__name__}, not a @template")
-    return found
+    if not isinstance(loaded, Template):
+        raise QueryError(f"{entry.value!r} is a {type(loaded).__name__}, not a @template")
+    return loaded
 
 
 def _shown(parameter: inspect.Parameter) -> str:

@@ -38,6 +38,11 @@ def feet(s, by=3.25):
     return v.replace(metres=v.metres * by)
 
 
+@sqf
+def same(s):
+    return current_window(s)
+
+
 @template
 def spread(n: int, fun, params=None):
     "A function on n branches."
@@ -93,8 +98,9 @@ def test_templates_and_interfaces_of_bundles_are_listed(lab):
     assert (lines["type"], lines["options"], lines["source"], lines["sink"]) == (
         "LabDepth", ["mode", "path"], True, True,
     )  # fmt: skip
-    with pytest.raises(ApiProblem, match=r"there is no template 'lab.nothing'"):
+    with pytest.raises(ApiProblem, match=r"there is no template 'lab.nothing'") as caught:
         lab.template("lab.nothing")
+    assert caught.value.status == 404
 
 
 def test_commands_list_templates_of_bundles(lab, service):
@@ -129,3 +135,19 @@ def test_a_bundle_whose_template_a_query_uses_is_not_removed(lab):
     lab.submit({"name": "q", "inputs": [source], "flow": flow})
     with pytest.raises(ApiProblem, match=r"query 'q' uses 'lab.spread'"):
         lab.remove_bundle("lab")
+
+
+def test_a_query_of_an_own_template_is_scaled_while_it_runs_and_loses_nothing(lab):
+    source = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "rate": 500}}
+    flow = {"template": "lab.spread", "args": [1, "lab.same"]}
+    lab.submit({"name": "q", "inputs": [source], "flow": flow, "placement": "threads"})
+    lab.run("q")
+    eventually(lambda: lab.window_count("q"), lambda count: count > 50, 60)
+    lab.upload_bundle("lab", BUNDLE.replace('"A function on n branches."', "raise RuntimeError").encode())
+    lab.scale("q", 3)  # by the version of the template that it was compiled with
+    assert sum(site["role"] == "compute" for site in lab.plan("q")["sites"]) == 3
+    before = lab.window_count("q")
+    eventually(lambda: lab.window_count("q"), lambda count: count > before + 50, 60)
+    lab.deactivate("q")
+    ordinals = [int(ts) for block in lab.result_blocks("q") for ts in block.ordinals]
+    assert ordinals == list(range(len(ordinals)))

@@ -163,6 +163,8 @@ def test_uploaded_functions_are_listed_with_their_version(start):
         "name": "loud",
         "version": 1,
         "functions": ["loud.louder"],
+        "templates": [],
+        "interfaces": [],
         "media_type": "text/x-python",
         "digest": "",
         "created": 0,

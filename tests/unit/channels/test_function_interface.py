@@ -1,6 +1,7 @@
 """Stream interfaces registered as four plain functions, bound to a stream type, as in the thesis."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,10 +96,15 @@ def test_an_exhausted_iterator_ends_the_stream():
 
 
 def test_without_open_the_functions_get_the_interface_itself():
-    given = []
-    register_stream_interface(Level, "plain", insert=lambda stream, window: given.append(stream.options["scale"]))
+    scales = []
+    register_stream_interface(Level, "plain", insert=lambda stream, window: scales.append(stream.options["scale"]))
     opened("plain", scale=3).insert(Level.block(ts=[0], value=[1]))
-    assert given == [3]
+    assert scales == [3]
+
+
+def test_an_option_path_counts_as_a_file_which_a_coordinator_may_limit():
+    register_stream_interface(Level, "of_a_file", next=lambda _: None)
+    assert interfaces.get("of_a_file").files({"path": "/data/x", "other": "/y"}) == [Path("/data/x")]
 
 
 def test_insert_may_take_whole_blocks():

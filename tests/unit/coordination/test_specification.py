@@ -2,9 +2,11 @@
 
 import pytest
 
+from gsdm_grid import PCC, central, template
 from gsdm_grid.channels import interfaces, register_stream_interface
-from gsdm_grid.coordination.specification import Stop, parse
+from gsdm_grid.coordination.specification import Stop, parse, with_degree
 from gsdm_grid.errors import FlowError, QueryError, UnknownName
+from gsdm_grid.flow import TEMPLATES
 from gsdm_grid.model import TypeRegistry, create_stream_type
 
 RADIO = {"type": "Radio", "interface": "gsdm_grid.apps.radio:SyntheticRadio", "options": {"window": 64}}
@@ -160,3 +162,30 @@ def test_an_interface_bound_to_a_type_refuses_other_streams():
             parse(specification(outputs=[stream]), registered)
     finally:
         interfaces.remove("specified_levels")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ({"args": ["fft3", 2]}, {"args": ["fft3", 5]}),
+        ({"args": ["fft3"], "n": 2}, {"args": ["fft3"], "n": 5}),
+        ({"fun": "fft3"}, {"fun": "fft3", "n": 5}),
+    ],
+)
+def test_the_degree_of_an_own_template_is_its_parameter_n(call, expected):
+    @template(name="specified_spread")
+    def spread(fun, n=3):
+        return PCC(n, "RRpart", fun, {}, "S-Merge")
+
+    @template(name="specified_alone")
+    def alone():
+        return central("fft3")
+
+    try:
+        document = {"name": "q", "flow": {"template": "specified_spread", **call}}
+        assert with_degree(document, 5)["flow"] == {"template": "specified_spread", **expected}
+        with pytest.raises(FlowError, match="has no degree of parallelism: it is template 'specified_alone'"):
+            with_degree({"name": "q", "flow": {"template": "specified_alone"}}, 5)
+    finally:
+        TEMPLATES.remove("specified_spread")
+        TEMPLATES.remove("specified_alone")

@@ -48,8 +48,8 @@ def test_an_own_template_nests_in_those_of_the_library_and_in_itself(spread, how
         "name": ("spread", {"n": 2, "fun": "fft3"}),
         "flow": (spread(2, "fft3"), None),
     }[how]
-    wanted = PCC(2, "RRpart", "PCC", [2, "RRpart", "fft3", {}, "S-Merge", 0.1], "S-Merge", 0.1)
-    assert spread(2, fun, params) == wanted
+    tree = PCC(2, "RRpart", "PCC", [2, "RRpart", "fft3", {}, "S-Merge", 0.1], "S-Merge", 0.1)
+    assert spread(2, fun, params) == tree
     assert names(pipe(fun, params, "polarize")).count("fft3") == 2
     assert names(parallel(2, fun, params)).count("fft3") == 4
 
@@ -64,15 +64,15 @@ def test_an_own_template_may_be_a_partitioning_one():
 
 def test_in_an_own_template_the_hash_sign_is_its_own_branch():
     @sqf(register=False)
-    def told(s, number):
+    def branch(s, number):
         """A function that is told its branch."""
 
     @template
-    def told_in_two(number):
-        return PCC(2, "RRpart", told, {"number": number}, "S-Merge")
+    def in_two(number):
+        return PCC(2, "RRpart", branch, {"number": number}, "S-Merge")
 
-    flow = parallel(3, told_in_two, ["#"])
-    assert [v.params["number"] for v in flow.vertices if v.function_name == "told"] == [0, 1] * 3
+    flow = parallel(3, in_two, ["#"])
+    assert [v.params["number"] for v in flow.vertices if v.function_name == "branch"] == [0, 1] * 3
 
 
 def test_an_own_template_is_named_in_json(spread):
