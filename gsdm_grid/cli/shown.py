@@ -157,7 +157,8 @@ def totals_lines(totals: Mapping[str, Any], since_s: float, now: datetime) -> li
         for stream, counted in totals[verb].items()
     ]
     lines += [f"dropped by merges: {_reasons(totals['dropped'])}"] if totals["dropped"] else []
-    return [*lines, f"sites have counted since {ago(datetime.fromtimestamp(since_s, UTC), now)}"]
+    since = ago(datetime.fromtimestamp(since_s, UTC), now)
+    return [*lines, f"sites have counted since {since}, and report twice a second"]
 
 
 def _reasons(counts: Mapping[str, int]) -> str:

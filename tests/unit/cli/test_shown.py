@@ -114,7 +114,7 @@ def test_totals_of_a_query_are_told_beside_since_when_its_sites_have_counted():
         "read radio: 12,345 windows; dropped: oldest 1,000",
         "delivered out: 11,000 windows",
         "dropped by merges: late 3",
-        "sites have counted since 1 min ago",
+        "sites have counted since 1 min ago, and report twice a second",
     ]
 
 
