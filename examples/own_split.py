@@ -8,7 +8,6 @@ by ``window_split``.
 import numpy as np
 
 from gsdm_grid import (
-    DataFlow,
     Grid,
     LogicalWindow,
     central,
@@ -60,23 +59,18 @@ def pictures(count: int = 50, size: int = 4096) -> list[LogicalWindow]:
     ]
 
 
-def run(flow: DataFlow, grid: Grid) -> list[LogicalWindow]:
-    """All results of a data flow over the pictures."""
-    query = cq(flow, [register_input_stream(Picture, pictures())], grid=grid)
-    results = list(query.run())
-    query.drop()
-    return results
-
-
 def main() -> None:
     """Run the central and the parallel plan and compare them."""
-    parallel_plan = parallelize(vegetation, {}, "window_split", 2)
-    print(parallel_plan)
+    flows = {"central": central(vegetation), "parallel": parallelize(vegetation, {}, "window_split", 2)}
+    print(flows["parallel"])
     with Grid("threads") as grid:
-        expected = run(central(vegetation), grid)
-        got = run(parallel_plan, grid)
-    print(f"central plan: {len(expected)} results of {len(expected[0].index)} pixels")
-    print("parallel plan gives the same:", got == expected)
+        queries = {
+            name: cq(flow, [register_input_stream(Picture, pictures())], grid=grid) for name, flow in flows.items()
+        }
+        results = {name: list(query.run()) for name, query in queries.items()}
+    for name, plants in results.items():
+        print(f"{name} plan: {len(plants)} results of {len(plants[0].index)} pixels")
+    print("parallel plan gives the same:", results["parallel"] == results["central"])
 
 
 if __name__ == "__main__":
