@@ -18,8 +18,8 @@ from gsdm_grid import (
     seconds,
     sliding_window,
     sqf,
+    window_distribute,
 )
-from gsdm_grid.functions import window_distribute
 
 Vibration = create_stream_type("Vibration", {"samples": "vector[256] of float32"})
 Loudness = create_stream_type("Loudness", {"rms": "float64", "peak": "float32"})

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
         sliding_window,
         sqf,
         time_window,
+        window_distribute,
+        window_split,
     )
     from gsdm_grid.functions.library.radio import Channel, Polar, Radio
     from gsdm_grid.model import STREAM, LogicalWindow, PhysicalWindow, StreamType, create_stream_type, seconds
@@ -94,7 +96,16 @@ _ROOMS = {
         "splittree",
         "template",
     ),
-    "functions": ("OMIT", "current_window", "per_tuple", "sliding_window", "sqf", "time_window"),
+    "functions": (
+        "OMIT",
+        "current_window",
+        "per_tuple",
+        "sliding_window",
+        "sqf",
+        "time_window",
+        "window_distribute",
+        "window_split",
+    ),
     "functions.library.radio": ("Channel", "Polar", "Radio"),
     "model": ("STREAM", "LogicalWindow", "PhysicalWindow", "StreamType", "create_stream_type", "seconds"),
 }
@@ -158,4 +169,6 @@ __all__ = [
     "sqf",
     "template",
     "time_window",
+    "window_distribute",
+    "window_split",
 ]

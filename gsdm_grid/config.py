@@ -51,6 +51,8 @@ class Settings:
     """How many CPUs the autoscaler of the Ray cluster may bring it to; None: it has none."""
     spare_hosts: int = 0
     """How many Ray actors are kept ready, so that queries start sooner."""
+    progress: bool | None = None
+    """Whether lines on standard error say that Ray and Spark are being started; None: at a terminal, in a notebook."""
     pools: Mapping[str, str] = field(default_factory=dict)
     """Named resource pools: the address of a Ray cluster each."""
 

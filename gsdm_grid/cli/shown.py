@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
 
     from gsdm_grid.client import Bundle, Operation, Query, ResultEvent, Trial, TrialResult
@@ -163,7 +164,8 @@ def totals_lines(totals: Mapping[str, Any], since_s: float, now: datetime) -> li
         for stream, counted in totals[verb].items()
     ]
     lines += [f"dropped by merges: {_reasons(totals['dropped'])}"] if totals["dropped"] else []
-    return [*lines, f"sites have counted since {ago(datetime.fromtimestamp(since_s, UTC), now)}"]
+    since = ago(datetime.fromtimestamp(since_s, UTC), now)
+    return [*lines, f"sites have counted since {since}, and report twice a second"]
 
 
 def _reasons(counts: Mapping[str, int]) -> str:
@@ -294,19 +296,36 @@ def _by_pool(kinds: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mapp
             yield f"{kind} of {pool}", told
 
 
-def leases_table(kinds: Mapping[str, Mapping[str, Any]]) -> Table | None:
-    """What queries hold of Ray clusters: planned, requested, observed. None if they hold nothing."""
-    rows = []
-    for kind, told in _by_pool(kinds):
-        for lease in told.get("leases", ()):
-            requested = ", ".join(f"{amount:g} {name}" for name, amount in lease["requested"].items())
+def leases_table(kinds: Mapping[str, Mapping[str, Any]]) -> Group | None:
+    """What queries hold of Ray clusters: requested, for how many planned sites, and observed; and under the table why
+    a lease still waits. None if they hold nothing."""
+    from rich.console import Group
+    from rich.text import Text
+
+    wrapped = ("host", "query")
+    leases = table("host", "query", "lease", "requested", "observed", wrapped=wrapped)
+    reasons = []
+    for kind, pool in _by_pool(kinds):
+        for lease in pool.get("leases", ()):
+            amounts = [_amount(name, amount) for name, amount in lease["requested"].items()]
+            requested = "\n".join([*amounts, f"for {len(lease['planned'])} sites"])
             placed = Counter(machine or "nowhere yet" for machine in lease["observed"].values())
-            observed = ", ".join(f"{count} on {machine}" for machine, count in placed.items())
-            planned = f"{len(lease['planned'])} sites"
-            rows.append(
-                (kind, lease["query"], state(lease["state"]), planned, requested, observed, lease["reason"] or "")
-            )
-    return _with_reasons(("host", "query", "lease", "planned", "requested", "observed"), rows) if rows else None
+            observed = "\n".join(f"{count} on {machine}" for machine, count in placed.items())
+            leases.add_row(kind, lease["query"], state(lease["state"]), requested, observed)
+            if lease["reason"]:
+                reasons.append(Text(f"{lease['query']} waits: {lease['reason']}"))
+    return Group(leases, *reasons) if leases.row_count else None
+
+
+def _amount(name: str, amount: float) -> str:
+    """An amount of a resource.
+
+    >>> _amount("CPU", 2.0), _amount("object_store_memory", 3 * 2.0**29)
+    ('2 CPU', '1.5 GiB object store')
+    """
+    if "memory" in name:
+        return f"{amount / 2**30:.1f} GiB {name.removesuffix('_memory').replace('_', ' ')}"
+    return f"{amount:g} {name}"
 
 
 def _amounts(told: Mapping[str, Any]) -> Iterator[str]:
@@ -325,10 +344,10 @@ def _amounts(told: Mapping[str, Any]) -> Iterator[str]:
     for name, amount in sorted(told.get("total", {}).items()):
         used = amount - available.get(name, 0.0)
         if "memory" in name:
-            yield f"{used / 2**30:.1f} of {amount / 2**30:.1f} GiB {name.removesuffix('_memory').replace('_', ' ')}"
+            yield f"{used / 2**30:.1f} of {_amount(name, amount)}"
         elif not name.startswith("node:") and "_group_" not in name:
             logical = name == "CPU" and told.get("cores")  # as many as Ray was told, whatever the machine has
-            yield f"{used:g} of {amount:g} {'logical CPUs' if logical else name}"
+            yield f"{used:g} of {_amount('logical CPUs' if logical else name, amount)}"
 
 
 def state(name: str) -> Any:

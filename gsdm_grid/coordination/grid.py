@@ -12,6 +12,7 @@ from gsdm_grid.channels.keys import InstallationKey
 from gsdm_grid.channels.profiling import remembered_block_bytes
 from gsdm_grid.config import Settings
 from gsdm_grid.coordination.control import ControlServer, Event
+from gsdm_grid.coordination.progress import StartProgress
 from gsdm_grid.coordination.query import ContinuousQuery
 from gsdm_grid.coordination.sharing import SharedParts
 from gsdm_grid.coordination.streams import RegisteredStream, register_result_stream
@@ -34,7 +35,8 @@ class Grid:
     """Runs queries. ``placement``: ``threads`` (all in this process), ``processes`` (of this machine), ``grid`` (Ray
     and Spark), ``ray`` or ``spark``.
 
-    Ray and Spark are started when a query first needs them, and stopped with the grid if it started them.
+    Ray and Spark are started when a query first needs them, which takes up to half a minute (`Settings.progress` says
+    so meanwhile), and stopped with the grid if it started them.
     Use it as a context manager, or call `close`. ``on_change`` is called whenever a query's state changes, by whichever
     thread changes it; it must not block. ``on_waiting`` is called now and then while a query waits for hosts.
     """
@@ -56,6 +58,7 @@ class Grid:
         self.key = InstallationKey()
         self.queries: dict[str, ContinuousQuery] = {}
         self.parts = SharedParts(self)
+        self.progress = StartProgress(self.settings.progress)
         self.turn = threading.Lock()
         """Whoever acquires hosts of several kinds has it: see `Installation`."""
         threads = ThreadPool(self.settings.thread_cores)
@@ -145,7 +148,13 @@ class Grid:
     def warm(self) -> None:
         """Start what working nodes of this placement need, all at once. Returns at once."""
         for kind in set(self.placement.hosts.values()):
-            threading.Thread(target=self._pools[kind].warm, name=f"gsdm-warm-{kind}", daemon=True).start()
+            work = (kind, self._pools[kind])
+            threading.Thread(target=self.warm_pool, args=work, name=f"gsdm-warm-{kind}", daemon=True).start()
+
+    def warm_pool(self, kind: HostKind, pool: HostPool) -> None:
+        """Start what a pool needs, and say so where somebody looks."""
+        with self.progress.starting(kind, pool):
+            pool.warm()
 
     def whereabouts(self, node: str) -> dict[str, Any]:
         """Machine and process of a working node; empty while it is not registered."""

@@ -76,8 +76,8 @@ class Installation:
             places.setdefault((self._pool_of(site), site.host), []).append(site)
         pools = {place: self._grid.pool(place[1], place[0] or None) for place in places}
         with ThreadPoolExecutor(len(places), thread_name_prefix=f"{self._query}-start") as starters:
-            for pool in pools.values():  # Ray and Spark take seconds each when they are not up yet
-                starters.submit(pool.warm)
+            for (_, host), pool in pools.items():  # Ray and Spark take seconds each when they are not up yet
+                starters.submit(self._grid.warm_pool, host, pool)
             requests = {place: self._request(plan, places[place], check) for place in sorted(places)}
             try:
                 with self._in_turn([request for (_, host), request in requests.items() if host in ACQUIRED], check):

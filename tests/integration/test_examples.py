@@ -10,6 +10,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EXPECTED = {
     "window_split.py": ["window 0: strongest at frequency 64 of 1024", "windows of the second run: [3, 4, 5]"],
     "own_function.py": ["central plan: 117 results", "parallel plan gives the same: True"],
+    "own_split.py": ["central plan: 50 results of 4096 pixels", "parallel plan gives the same: True"],
     "udp_live.py": ["in order: True", "nothing lost silently: True"],
 }
 

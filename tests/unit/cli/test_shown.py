@@ -114,7 +114,7 @@ def test_totals_of_a_query_are_told_beside_since_when_its_sites_have_counted():
         "read radio: 12,345 windows; dropped: oldest 1,000",
         "delivered out: 11,000 windows",
         "dropped by merges: late 3",
-        "sites have counted since 1 min ago",
+        "sites have counted since 1 min ago, and report twice a second",
     ]
 
 
@@ -286,3 +286,33 @@ def test_resources_at_80_columns_show_hosts_in_full_and_only_resources_that_peop
     assert "192.168.120.114:6379" in drawn
     assert "0 of 64 logical CPUs" in drawn
     assert "2 cores" in drawn
+
+
+def lease(query, reason, machines):
+    return {
+        "query": query,
+        "state": "requested" if reason else "held",
+        "planned": [f"compute.{number}" for number in range(len(machines))],
+        "requested": {"CPU": float(len(machines)), "memory": 2 * 2.0**30, "GPU": 1.0},
+        "observed": {f"compute.{number}": machine for number, machine in enumerate(machines)},
+        "reason": reason,
+    }
+
+
+def test_leases_at_80_columns_show_what_is_held_where_and_why_others_wait():
+    reason = "no machine has 5 CPU free: 3 of 8 are in use by 'long-radio-query'"
+    held = lease("long-radio-query", None, ["192.168.120.114"] * 3 + ["192.168.120.115"] * 2)
+    waiting = lease("another-query", reason, [None] * 5)
+    kinds = {"ray": {"leases": [held]}, "pools": {"antennas": {"ray": {"leases": [waiting]}}}}
+    drawn = rendered(shown.leases_table(kinds), 80)
+    assert max(len(line.rstrip()) for line in drawn.splitlines()) <= 80
+    assert "…" not in drawn
+    for text in ("long-radio-query", "held", "5 CPU", "2.0 GiB memory", "1 GPU", "antennas", "5 on nowhere yet"):
+        assert text in drawn
+    for text in ("3 on 192.168.120.114", "2 on 192.168.120.115"):
+        assert text in drawn
+    assert f"another-query waits: {reason}" in " ".join(drawn.split())
+
+
+def test_without_leases_there_is_no_table_of_them():
+    assert shown.leases_table({"ray": {"leases": []}, "thread": {}}) is None
