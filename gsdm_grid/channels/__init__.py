@@ -27,6 +27,7 @@ def builtin_interfaces() -> None:
         tap,
         tcp,
         udp,
+        visualize,
     )
 
 
