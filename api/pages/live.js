@@ -31,6 +31,8 @@ export function keptStreams({ outputs }) {
   return outputs.flatMap((one, number) => (isKept(one) ? [one.name ?? (number ? `results${number}` : "results")] : []));
 }
 
+const NOTHING_YET = "Nothing has come yet.";
+const WRONG = "Something went wrong in this view; trying again.";
 const FORMS = [["both", "line and waterfall"], ["line", "line"], ["waterfall", "waterfall"]];
 const SCALES = [["dB", "dB"], ["plain", "linear"]];
 const AXES = [["frequency", "frequency"], ["place", "place"]];
@@ -52,7 +54,7 @@ export class LiveView {
   #waterfall = new Waterfall();
   #rate = new Line({ height: 130, floor: 0, filled: true });
   #drawings = element("div", { class: "drawings" }, this.#latest.node, this.#waterfall.node);
-  #said = element("p", { class: "quiet", id: "live-said" }, "Nothing has come yet.");
+  #said = element("p", { class: "quiet", id: "live-said" }, NOTHING_YET);
   #values = element("div", { id: "live-values" });
   #hold = element("input", { type: "checkbox", id: "live-hold" });
   #choices = {};
@@ -110,8 +112,12 @@ export class LiveView {
   async #look() {
     const turn = this.#turn;
     try {
-      if (this.#type === null) this.#learn(await this.#ask({ last: 1, points: 0 }));
-      const answer = await this.#ask(this.#wanted());
+      if (this.#type === null) {
+        const first = await this.#ask({ last: 1, points: 0 });
+        if (turn !== this.#turn) return 0;
+        this.#learn(first);
+      }
+      const answer = await this.#ask(this.#parameters());
       if (turn !== this.#turn) return 0;
       this.#count(answer.next);
       if (this.#next !== null && answer.next < this.#next) this.#restart(); // another log: the query was removed and came back
@@ -120,8 +126,12 @@ export class LiveView {
       if (this.#query.state !== "active") return REST_MS;
       return drawn ? LOOK_MS : QUIET_MS;
     } catch (problem) {
-      if (!problem.kind) throw problem;
-      this.#say(problem.message);
+      if (problem.kind !== "unreachable") {
+        this.#type = null; // the query may have been replaced
+        this.#restart();
+      }
+      if (!problem.kind) console.error(problem);
+      this.#say(problem.kind ? problem.message : WRONG);
       return REST_MS;
     }
   }
@@ -131,7 +141,7 @@ export class LiveView {
     return askJson(`${this.#path}?${new URLSearchParams(known)}`);
   }
 
-  #wanted() {
+  #parameters() {
     const attribute = this.#attribute;
     const amount = attribute?.form === "vector" ? { last: WINDOWS_AT_ONCE, points: POINTS } : { last: NUMBERS_AT_ONCE, points: 0 };
     return { ...amount, from: this.#next, attributes: attribute?.name ?? "ts" };
@@ -196,7 +206,10 @@ export class LiveView {
   #draw({ windows, next }) {
     const since = this.#next;
     this.#next = next;
-    if (!windows.length) return false;
+    if (!windows.length) {
+      this.#say(next ? `Window ${count(next - 1)}.` : NOTHING_YET);
+      return false;
+    }
     const attribute = this.#attribute;
     this.#drawings.hidden = !attribute;
     if (attribute?.form === "vector") this.#drawVectors(windows, attribute);

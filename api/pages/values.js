@@ -7,11 +7,11 @@ const CLOCK_NS = 1e18; // later timestamps are of a clock that counts from 1970
 
 /** Columns for windows with these attributes; `latest` tells how long its vectors are. */
 export function valueColumns(attributes, latest) {
-  const named = attributes.filter(({ name }) => name !== "ts").map(({ name }) => {
+  const columns = attributes.filter(({ name }) => name !== "ts").map(({ name }) => {
     const length = latest?.values[name]?.length;
     return [typeof latest?.values[name] === "object" && length != null ? `${name} (${count(length)})` : name, "number"];
   });
-  return [["window", "number"], ["time", "number"], ...named];
+  return [["window", "number"], ["time", "number"], ...columns];
 }
 
 /** A row of the table: the window's number, its time, its values. */

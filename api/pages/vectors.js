@@ -26,8 +26,8 @@ export function isSpectrum(type, specification) {
 /** The sample rate that the inputs of a specification name, in hertz; null if none does. */
 export function sampleRateOf(specification) {
   const inputs = (specification.inputs ?? []).filter((one) => typeof one === "object");
-  const named = inputs.map(({ options }) => options?.sample_rate).find((rate) => rate != null);
-  return named ?? (inputs.some((one) => one.interface === "synthetic_radio") ? 1e6 : null);
+  const rate = inputs.map(({ options }) => options?.sample_rate).find((one) => one != null);
+  return rate ?? (inputs.some((one) => one.interface === "synthetic_radio") ? 1e6 : null);
 }
 
 /** A number; the magnitude of a complex one. */

@@ -61,8 +61,8 @@ class WindowPicture:
 
     def take(self, block: PhysicalWindow) -> None:
         """Windows that came. Those that would be pushed out again at once are not looked at."""
-        kept = self._rows.maxlen or len(block)
-        newest = block.select(slice(max(len(block) - kept, 0), len(block)))
+        most = self._rows.maxlen or len(block)
+        newest = block.select(slice(max(len(block) - most, 0), len(block)))
         for value, ts in zip(newest[self.attribute], newest.ts, strict=True):
             self._rows.append(self._row(np.asarray(value)))
             self._times_s.append(int(ts) / 1e9)
@@ -75,7 +75,7 @@ class WindowPicture:
         if self._sample_rate is not None:
             row = np.fft.fftshift(row)
         if row.size > COLUMNS:
-            row = np.maximum.reduceat(row, np.arange(COLUMNS) * row.size // COLUMNS)
+            row = np.maximum.reduceat(row, np.arange(0, row.size, -(-row.size // COLUMNS)))
         if self._is_complex:
             row = 20 * np.log10(np.maximum(row, _FLOOR))
         return row

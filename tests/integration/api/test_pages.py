@@ -415,6 +415,16 @@ def test_buttons_run_scale_stop_and_resume_a_query(look, grid, stopped):
     browser.wait_for("document.querySelector('#drive-deactivate').checkVisibility()")
 
 
+def test_the_live_view_of_a_query_that_was_replaced_shows_its_new_results(look, grid, stopped):
+    browser = look("/queries/driven")
+    browser.wait_for("document.querySelector('#live-attribute').value === 'x'")
+    radio = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 256, "rate": 200}}
+    grid.replace("driven", {"name": "driven", "inputs": [radio], "function": "polar"})
+    grid.run("driven")
+    choose(browser, "attribute", "theta")
+    browser.wait_for(f"{LIT} > 32")
+
+
 def test_what_the_coordinator_refuses_is_said_beside_the_buttons(look, two_streams):
     browser = look("/queries/two-streams")
     browser.wait_for("!document.querySelector('#scale').disabled")

@@ -76,7 +76,8 @@ def test_a_long_vector_keeps_its_peak():
     trace[0, 77_777] = 5
     picture.take(Mixed.block(ts=[0], name=["a"], level=[0.0], trace=trace, wave=np.zeros((1, 1), np.complex64)))
     drawn = picture._rows[0]
-    assert (drawn.size, drawn.max()) == (COLUMNS, 5)
+    assert COLUMNS / 2 < drawn.size <= COLUMNS
+    assert drawn.max() == 5
 
 
 def test_vectors_of_different_lengths_and_none_at_all_are_drawn():
