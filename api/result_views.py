@@ -61,11 +61,11 @@ def missed_view(first: int, following: int) -> dict[str, int]:
 
 
 def last_view(
-    log: ResultLog, shown: StreamType, last: int, points: int, read_bytes: int, parts: bool = False
+    log: ResultLog, shown: StreamType, start: int, last: int, points: int, read_bytes: int, parts: bool = False
 ) -> dict[str, Any]:
-    """The last windows of a log, for `to_json`. ``points`` are fewer than asked for where the answer would be huge."""
+    """The last windows of a log, none before ``start``, for `to_json`. ``points`` are fewer where it would be huge."""
     end = log.next
-    at = max(end - last, log.first)
+    at = max(end - last, log.first, start)
     points = min(points, max(_VIEW_NUMBERS // max((end - at) * vectors_in(shown) * (1 + parts), 1), 2))
     windows: list[dict[str, Any]] = []
     missed: list[dict[str, int]] = []

@@ -51,12 +51,19 @@ export async function askIfThere(path) {
   }
 }
 
-async function asked(path) {
+/** Ask for a change. */
+export async function send(method, path, document = null) {
+  const body = document === null ? {} : { headers: { "Content-Type": "application/json" }, body: JSON.stringify(document) };
+  return (await asked(path, { method, ...body })).json();
+}
+
+async function asked(path, request = {}) {
   const shown = token.get();
-  const headers = { Authorization: `Bearer ${shown}` };
+  const headers = { Authorization: `Bearer ${shown}`, ...request.headers };
+  const signal = AbortSignal.timeout(PATIENCE_MS);
   let answer;
   try {
-    answer = await fetch(path, { headers, credentials: "omit", signal: AbortSignal.timeout(PATIENCE_MS) });
+    answer = await fetch(path, { ...request, headers, credentials: "omit", signal });
   } catch {
     throw new Problem("unreachable", TRY_AGAIN);
   }

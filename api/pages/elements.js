@@ -65,7 +65,10 @@ export function specification(document) {
   return element("details", {}, element("summary", {}, "Specification"), text);
 }
 
-/** Make the children of a place equal to those given and touch only what differs: focus, selection and scroll stay. */
+/**
+ * Make the children of a place equal to those given and touch only what differs: focus, selection and scroll stay.
+ * An element that is itself in its place (it needs a key) is left alone: it renews itself.
+ */
 export function renew(place, wanted) {
   const keys = new Set(wanted.map(keyOf).filter(Boolean));
   const known = new Map();
@@ -77,7 +80,10 @@ export function renew(place, wanted) {
   let at = place.firstChild;
   for (const one of wanted) {
     const found = keyOf(one) ? known.get(keyOf(one)) : at;
-    if (found && keyOf(found) === keyOf(one) && found.nodeName === one.nodeName) {
+    if (found === one) {
+      if (one === at) at = at.nextSibling;
+      else place.insertBefore(one, at);
+    } else if (found && keyOf(found) === keyOf(one) && found.nodeName === one.nodeName) {
       if (found === at) at = at.nextSibling;
       else place.insertBefore(found, at);
       update(found, one);

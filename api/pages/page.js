@@ -3,6 +3,7 @@
 import { token } from "./coordinator.js";
 import { renew } from "./elements.js";
 import { download, pageOfOptimization, pageOfTrial } from "./optimizing.js";
+import { DRIVEN } from "./driving.js";
 import { DRAWN } from "./pictures.js";
 import { listOfQueries, pageOfQuery } from "./queries.js";
 
@@ -116,7 +117,7 @@ part("shown").addEventListener("click", (event) => {
   if (path) download(path, name).catch(tell);
 });
 addEventListener("hashchange", () => token.takeFromAddress() && wake());
-addEventListener(DRAWN, () => wake());
+for (const event of [DRAWN, DRIVEN]) addEventListener(event, () => wake());
 addEventListener("storage", () => wake()); // another tab was given a token, or forgot it
 document.addEventListener("visibilitychange", () => document.hidden || wake());
 

@@ -2,7 +2,9 @@
 
 import { askIfThere, askJson } from "./coordinator.js";
 import { OPTIONAL, bar, element, facts, failure, link, section, specification, state, table } from "./elements.js";
+import { Driving } from "./driving.js";
 import { Meter } from "./figures.js";
+import { LiveView, keptStreams } from "./live.js";
 import { optimizationsTable } from "./optimizing.js";
 import { Picture } from "./pictures.js";
 import { NOTHING, ago, count, percent, planOf, time } from "./texts.js";
@@ -99,9 +101,14 @@ export function pageOfQuery(name) {
   const metered = new Metered(name);
   const picture = new Picture();
   const asked = encodeURIComponent(name);
+  const driving = new Driving(metered.path);
+  const live = new LiveView(metered.path);
 
   return async () => {
     const query = await askJson(metered.path);
+    const keeps = keptStreams(query.specification).length > 0;
+    if (keeps) live.show(query);
+    await driving.show(query);
     const [plan, meter, events, places, optimizations] = await Promise.all([
       metered.plan(query),
       metered.measured(),
@@ -113,6 +120,7 @@ export function pageOfQuery(name) {
     const image = picture.shown(`${metered.path}/graph?format=svg`, drawn, `The data flow of ${name}`);
     const shown = [
       element("h1", {}, name),
+      driving.node,
       facts(
         ["state", state(query.state)],
         ["desired", query.desired],
@@ -122,7 +130,8 @@ export function pageOfQuery(name) {
         ["reads", sharing(query.shared)],
       ),
       element("div", { class: "reason" }, failure(why(query))),
-      element("figure", {}, image),
+      keeps ? live.node : null,
+      section("Data flow", element("figure", {}, image)),
       section("Sites", table(SITE_COLUMNS, siteRows(query, plan, meter, places.items), "It has not been compiled yet.")),
       section("Events", table([["when"], ["state"], ["detail", "why wide"]], eventRows(events.items), "Nothing has happened.")),
       section("Optimizations", optimizationsTable(optimizations.items, "It has not been optimized.")),

@@ -69,7 +69,7 @@ def _answer(file: str) -> Response:
 @cache
 def _files() -> dict[str, bytes]:
     """All files by name: read once, so that no name in an address ever reaches the file system."""
-    own = {path.name: path.read_bytes() for path in FOLDER.iterdir() if path.suffix in MEDIA_TYPES}
+    own = {path.name: path.read_bytes() for path in FOLDER.rglob("*") if path.suffix in MEDIA_TYPES}
     package, folder, names = SWAGGER_UI
     spec = importlib.util.find_spec(package)
     assert spec is not None

@@ -32,8 +32,9 @@ _POINTS = (
     f"Default: {VIEW_POINTS} for the last windows, {STREAM_POINTS} for streams. Arrow always has everything."
 )
 _FROM = (
-    "Streams: the seq to begin at, or the `earliest` that is kept, or only what comes from now on (`latest`). "
-    "What is not kept any more, or was damaged on disk, is reported as missed."
+    "The seq to begin at, or the `earliest` that is kept, or only what comes from now on (`latest`). What is not kept "
+    "any more, or was damaged on disk, is reported as missed. JSON has the `last` of these windows: whoever asks again "
+    "from `next` of the answer before gets the newest of what came since."
 )
 _COMPLEX = (
     "How JSON shows complex vectors longer than `points`: as `magnitude`, or as `parts`: the real and imaginary "
@@ -179,9 +180,8 @@ async def get_results(
 
 
 def _last(name: str, log: ResultLog, wanted: ResultsWanted, points: int, read_bytes: int) -> bytes:
-    view = last_view(
-        log, projected(log.type, wanted.names()), wanted.last, points, read_bytes, wanted.complex == "parts"
-    )
+    start, shown = wanted.begin(log, None), projected(log.type, wanted.names())
+    view = last_view(log, shown, start, wanted.last, points, read_bytes, wanted.complex == "parts")
     return to_json({"query": name, **view})
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request
 
-from api.auth import Admin, Token
+from api.auth import Admin, Token, Viewer
 from api.dependencies import WithServices
 from api.documents import parse_body_as, request_body
 from api.errors import responses
@@ -25,6 +25,12 @@ def list_tokens(services: WithServices, _token: Admin, limit: Limit = 100, curso
     """Tokens by name, without their secrets."""
     shown = [TokenDocument.model_validate(_shown(token)) for token in services.tokens.list()]
     return TokenPage(**page(shown, lambda one: one.name, limit, cursor))
+
+
+@router.get("/own", responses=responses("unauthorized", "forbidden", "invalid-request"))
+def get_own_token(token: Viewer) -> TokenDocument:
+    """The token that this request shows: what it is called, and what it may do."""
+    return TokenDocument.model_validate(_shown(token))
 
 
 @router.post(

@@ -28,6 +28,7 @@ def builtin_interfaces() -> None:
         tap,
         tcp,
         udp,
+        visualize,
     )
 
 

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,10 +28,13 @@ from gsdm_grid.cli.commands import (
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from gsdm_grid.channels.window_picture import WindowPicture
     from gsdm_grid.client import Client, NumberedBlock
     from gsdm_grid.model import PhysicalWindow
 
 PLOT_S = 0.15
+DRAWN_S = 2.0
+LAST, LAST_DRAWN = 10, 200
 HISTORY = 2000
 
 
@@ -38,9 +42,14 @@ HISTORY = 2000
 def results(
     name: QueryName,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with those to come.")] = False,
-    last: Annotated[int, typer.Option("--last", "-n", min=1, max=10_000, help="Begin with so many.")] = 10,
+    last: Annotated[
+        int | None,
+        typer.Option("--last", "-n", min=1, max=10_000, help=f"Begin with so many: {LAST}, to draw {LAST_DRAWN}."),
+    ] = None,
     stream: Annotated[str | None, typer.Option(help="Of this result stream, if there are several.")] = None,
     plot: Annotated[bool, typer.Option("--plot", help="A live spectrum or series instead of lines.")] = False,
+    png: Annotated[Path | None, typer.Option(help="Draw them to a PNG file; with --follow, anew as they come.")] = None,
+    html: Annotated[Path | None, typer.Option(help="The same as a page that needs nothing else.")] = None,
     server: Server = None,
     token: Token = None,
     points: Annotated[int, typer.Option(min=0, max=10_000, help="With --json: reduce longer vectors to so many.")] = 64,
@@ -49,10 +58,14 @@ def results(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line.")] = False,
 ) -> None:
-    """Print a query's latest windows, one line each, or plot them. --follow and --plot end with the run."""
+    """Print a query's latest windows, one line each, plot them, or draw them to a file.
+
+    --follow and --plot end with the run.
+    """
     with connect(server, token) as client, until_interrupted(follow or plot):
         count = client.window_count(name, stream=stream)
-        start, until = max(count - last, 0), None if follow or plot else count
+        first = count - (last or (LAST_DRAWN if png or html else LAST))
+        start, until = max(first, 0), None if follow or plot else count
         if as_json:
             events = client.results(
                 name, start=start, until=until, stream=stream, points=points, complex_parts=complex_parts
@@ -62,7 +75,11 @@ def results(
                     typer.echo(json.dumps(line))
             return
         blocks = client.numbered_blocks(name, start=start, until=until, stream=stream)
-        if plot:
+        if png or html:
+            drawing = Drawing(name, _sample_rate(client.query(name).specification), png, html, follow)
+            if not drawing.draw_all(blocks):
+                typer.echo(f"there are no windows yet; is the query running? gsdm show {name}", err=True)
+        elif plot:
             plotted = Plot(name, _sample_rate(client.query(name).specification))
             _show_plot(console(), plotted, blocks)
         elif _print_lines(blocks, start) == start:
@@ -157,6 +174,46 @@ class Plot:
         """The first attribute that has numbers, the timestamp apart."""
         kinds = block.type.attributes.items()
         return next((name for name, kind in kinds if not kind.is_string and kind.dtype != "timestamp"), None)
+
+
+class Drawing:
+    """Pictures of results in files, for `gsdm results --png FILE --html FILE`."""
+
+    def __init__(self, name: str, sample_rate: float, png: Path | None, html: Path | None, follow: bool) -> None:
+        self._name = name
+        self._sample_rate = sample_rate
+        self._png, self._html, self._follow = png, html, follow
+        self._picture: WindowPicture | None = None
+
+    def draw_all(self, blocks: Iterator[NumberedBlock]) -> int:
+        """Draw what comes until it ends, now and then and at the end; returns how many windows came."""
+        windows, drawn_s = 0, time.monotonic()
+        for _, block in blocks:
+            windows += len(block)
+            self._take(block)
+            if self._follow and time.monotonic() - drawn_s > DRAWN_S:
+                self._write()
+                drawn_s = time.monotonic()
+        if windows:
+            self._write()
+        return windows
+
+    def _take(self, block: PhysicalWindow) -> None:
+        from gsdm_grid import Polar, Radio
+        from gsdm_grid.channels.window_picture import WindowPicture
+
+        if self._picture is None:
+            is_spectrum = block.type.is_under(Radio) or block.type.is_under(Polar)
+            rate = self._sample_rate if is_spectrum else None
+            self._picture = WindowPicture(block.type, sample_rate=rate, title=self._name)
+        self._picture.take(block)
+
+    def _write(self) -> None:
+        assert self._picture is not None
+        if self._png:
+            self._png.write_bytes(self._picture.png())
+        if self._html:
+            self._html.write_bytes(self._picture.html(DRAWN_S if self._follow else None))
 
 
 @app.command(rich_help_panel=OF_COORDINATOR)

@@ -198,10 +198,11 @@ def latest(
     stream: str | None,
     attributes: Sequence[str] | None,
     complex_parts: bool = False,
+    start: int | None = None,
 ) -> Call[Any]:
-    """The last windows of a result, reduced for plots."""
+    """The last windows of a result, none before ``start``, reduced for plots."""
     chosen = None if attributes is None else ",".join(attributes)
-    params = {"last": last, "points": points, "stream": stream, "attributes": chosen}
+    params = {"last": last, "points": points, "stream": stream, "attributes": chosen, "from": start}
     return get("queries", name, "results", **params, complex="parts" if complex_parts else None)
 
 
@@ -341,6 +342,11 @@ def bundles() -> Listing[Bundle]:
 def tokens() -> Listing[Token]:
     """All tokens, without the secrets."""
     return Listing(path("tokens"), {"limit": PAGE}, Token.from_json)
+
+
+def own_token() -> Call[Token]:
+    """The token of the request."""
+    return Call(Request("GET", path("tokens", "own")), lambda response: Token.from_json(response.json()))
 
 
 def create_token(name: str, role: str) -> Call[Token]:

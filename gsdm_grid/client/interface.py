@@ -267,6 +267,11 @@ class Interface(OptimizerInterface):
         return calls.tokens()
 
     @exchanged
+    def own_token(self) -> Exchange[Token]:
+        """The token that this client shows: what it is called, and what it may do."""
+        return self._exchange(calls.own_token())
+
+    @exchanged
     def create_token(self, name: str, role: str) -> Exchange[Token]:
         """Make a token; the secret is in this answer and nowhere else."""
         return self._exchange(calls.create_token(name, role))
@@ -333,12 +338,13 @@ class Interface(OptimizerInterface):
         stream: str | None = None,
         attributes: Sequence[str] | None = None,
         complex_parts: bool = False,
+        start: int | None = None,
     ) -> Exchange[Document]:
-        """The last windows of a result, each vector reduced to at most ``points`` numbers.
+        """The last windows of a result, none before ``start``, each vector reduced to at most ``points`` numbers.
 
         Complex vectors are reduced to magnitudes; with ``complex_parts``, to samples with real and imaginary parts.
         """
-        return self._exchange(calls.latest(name, last, points, stream, attributes, complex_parts))
+        return self._exchange(calls.latest(name, last, points, stream, attributes, complex_parts, start))
 
     @exchanged
     def window_count(self, name: str, *, stream: str | None = None) -> Exchange[int]:

@@ -175,6 +175,17 @@ def test_who_has_seen_enough_ends_it_without_an_error(gsdm, spec, dropped, comma
     gsdm("rm", "looked")
 
 
+def test_results_are_drawn_to_files(gsdm, spec, dropped, tmp_path):
+    dropped.append("drawn")
+    gsdm("submit", spec("drawn"), "--count", "50")
+    png, html = tmp_path / "drawn.png", tmp_path / "drawn.html"
+    gsdm("results", "drawn", "--follow", "--png", png, "--html", html)
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert 'http-equiv="refresh"' in html.read_text()
+    gsdm("results", "drawn", "--html", html)
+    assert "refresh" not in html.read_text()
+
+
 def test_results_are_plotted_until_the_run_is_over(gsdm, spec, dropped):
     dropped.append("plotted")
     gsdm("submit", spec("plotted"), "--count", "50")

@@ -11,6 +11,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -23,6 +24,11 @@ PAGES = ("/", "/queries/anything", "/trials/anything", "/optimizations/anything"
 HTML = "<img src=x onerror='document.title=1'>"
 LEAST_COLORS = 16
 """An empty page has fewer."""
+FULL = """
+    document.querySelector('.times')?.lastChild?.textContent.startsWith('−')
+    && document.querySelectorAll('#live-values tbody tr').length === 8
+"""
+"""The waterfall is filled to the bottom."""
 COUNTED = """
     window.asked = 0; window.fetched = window.fetch; window.timed = window.setTimeout;
     window.fetch = (...given) => (window.asked += 1, window.fetched(...given));
@@ -254,7 +260,8 @@ def test_the_documentation_shows_the_operations_without_complaints(browser, serv
     assert browser.complaints == []
 
 
-def test_the_screenshot_of_a_query(look, grid, tmp_path):
+@pytest.mark.parametrize(("name", "seen"), [("live-view", "h1"), ("query-page", "figure")])
+def test_the_screenshots_of_a_query(look, grid, tmp_path, name, seen):
     from PIL import Image
 
     grid.submit(FFT3)
@@ -265,12 +272,201 @@ def test_the_screenshot_of_a_query(look, grid, tmp_path):
         browser.wait_for(
             "parseFloat(document.querySelector(\"tr[data-key='compute.0']\").cells[6].innerText.replace(',', '')) > 500"
         )
+        browser.wait_for(FULL)
+        browser.evaluate(f"document.querySelector('{seen}').scrollIntoView({{block: 'center'}})")
         picture = Image.open(io.BytesIO(browser.screenshot())).convert("RGB").quantize(64)
     finally:
         grid.drop("fft3")
     folder = Path(os.environ.get("GSDM_SCREENSHOTS") or tmp_path).resolve()
-    picture.save(folder / "query-page.png", optimize=True)
+    picture.save(folder / f"{name}.png", optimize=True)
     assert len(picture.getcolors()) > LEAST_COLORS
+
+
+# -- the live view --------------------------------------------------------------------------------------------------
+
+RESULTS_COUNTED = """
+    window.results = 0; window.fetched = window.fetch;
+    window.fetch = (path, ...more) => (window.results += path.includes('/results'), window.fetched(path, ...more)); 1
+"""
+LIT = """
+    (() => {
+        const pixels = document.querySelector('.waterfall > canvas').getContext('2d').getImageData(0, 0, 512, 8).data;
+        return new Set(new Uint32Array(pixels.buffer)).size;
+    })()
+"""
+"""How many colors the newest rows of the waterfall have."""
+
+
+@pytest.fixture(scope="module")
+def two_streams(grid, tmp_path_factory):
+    """A query with two result streams of numbers and vectors."""
+    path, rows = tmp_path_factory.mktemp("recorded") / "mixed.npz", np.arange(100)
+    trace = np.sin(rows[:, None] + np.arange(64)).astype(np.float32)
+    np.savez(path, ts=rows * 10**9, heat=20 + rows / 100, hits=rows.astype(np.int32), trace=trace)
+    attributes = {"heat": "float64", "hits": "int32", "trace": "vector[64] of float32"}
+    options = {"path": str(path), "rate": 200, "repeat": "forever"}
+    mixed = {"type": {"name": "Mixed", "attributes": attributes}, "interface": "player", "options": options}
+    split = {"template": "fsplit", "w": 2, "rfn": "hits % 2"}
+    outputs = [{"name": "even"}, {}]
+    grid.submit({"name": "two-streams", "inputs": [mixed], "flow": split, "outputs": outputs})
+    grid.run("two-streams")
+    yield "two-streams"
+    grid.drop("two-streams")
+
+
+@pytest.fixture
+def stopped(grid):
+    """A query of a test's own, which it may run."""
+    grid.submit(FFT3, "driven")
+    yield "driven"
+    grid.drop("driven")
+
+
+def choose(browser, name, value):
+    selector = json.dumps(f"#live-{name}")
+    browser.wait_for(f"[...document.querySelector({selector}).options].some((one) => one.value === '{value}')")
+    browser.evaluate(
+        f"(() => {{ const one = document.querySelector({selector}); one.value = '{value}';"
+        "one.dispatchEvent(new Event('change')) })()"
+    )
+
+
+def test_the_live_view_draws_spectra_and_goes_on_without_complaints(look, running):
+    browser = look("/queries/paged")
+    browser.complaints.clear()
+    browser.wait_for(f"{LIT} > 32")
+    browser.wait_for("document.querySelectorAll('.uplot canvas').length === 2")
+    assert text_of(browser, ".waterfall .label") == "frequency [kHz]"
+    assert "-500" in text_of(browser, ".places")
+    assert "dB" in text_of(browser, ".legend")
+    before = text_of(browser, "#live-said")
+    browser.wait_for(f"document.querySelector('#live-said').innerText !== {json.dumps(before)}")
+    browser.wait_for("document.querySelectorAll('#live-values tbody tr').length === 8")
+    assert "x (1,024)" in text_of(browser, "#live-values")
+    assert browser.complaints == []
+
+
+def test_what_was_drawn_stays_when_the_page_is_renewed(look, running):
+    browser = look("/queries/paged")
+    browser.wait_for(f"{LIT} > 32")
+    browser.evaluate("window.before = document.querySelector('#renewed').textContent")
+    browser.evaluate("window.drawn = document.querySelector('.waterfall > canvas'); 1")
+    browser.wait_for("document.querySelector('#renewed').textContent !== window.before")
+    assert browser.evaluate("window.drawn === document.querySelector('.waterfall > canvas')")
+    assert browser.evaluate(LIT) > 32
+
+
+def test_each_kept_stream_and_each_attribute_can_be_looked_at(look, two_streams):
+    browser = look("/queries/two-streams")
+    browser.wait_for("document.querySelectorAll('#live-values tbody tr').length === 8")
+    offered = "[...document.querySelector('#live-stream').options].map((one) => one.value)"
+    assert browser.evaluate(offered) == ["even", "results1"]
+    assert text_of(browser, ".waterfall .label") == "place in the vector"
+    choose(browser, "stream", "results1")
+    hits = "[...document.querySelectorAll('#live-values tbody tr')].map((row) => Number(row.cells[3].innerText))"
+    browser.wait_for(f"(() => {{ const hits = {hits}; return hits.length && hits.every((one) => one % 2) }})()")
+    choose(browser, "attribute", "heat")
+    browser.wait_for("!document.querySelector('.waterfall').checkVisibility()")
+    browser.wait_for("document.querySelector('.drawings .uplot').checkVisibility()")
+    assert not browser.evaluate("document.querySelector('#live-axis').checkVisibility()")
+
+
+def test_a_fast_query_is_asked_for_its_newest_windows_only(look, grid):
+    radio = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 256, "rate": 4000}}
+    grid.submit({"name": "fast-page", "inputs": [radio], "function": "fft3"})
+    grid.run("fast-page")
+    try:
+        browser = look("/queries/fast-page")
+        browser.wait_for_text("64 of the last")
+    finally:
+        grid.drop("fast-page")
+
+
+def test_a_live_view_that_is_held_asks_for_no_results(look, running):
+    browser = look("/queries/paged")
+    browser.wait_for(f"{LIT} > 32")
+    browser.evaluate(RESULTS_COUNTED)
+    browser.wait_for("window.results > 0")
+    browser.click("#live-hold")
+    renewed = "document.querySelector('#renewed').textContent"
+    for _ in range(2):  # what was asked before is over at the second renewal at the latest
+        browser.evaluate(f"window.before = {renewed}; window.heard = window.results")
+        browser.wait_for(f"{renewed} !== window.before")
+    assert browser.evaluate("window.results === window.heard")
+    browser.click("#live-hold")
+    browser.wait_for("window.results > window.heard")
+
+
+def test_buttons_run_scale_stop_and_resume_a_query(look, grid, stopped):
+    browser = look("/queries/driven")
+    browser.wait_for("document.querySelector('#drive-run').checkVisibility()")
+    browser.click("#drive-run")
+    browser.wait_for("!document.querySelector('#drive-deactivate').disabled")
+    assert grid.query("driven").state == "active"
+    browser.evaluate("document.querySelector('#degree').value = 3")
+    browser.click("#scale")
+    browser.wait_for("!!document.querySelector(\"tr[data-key='compute.2']\")")
+    assert browser.evaluate("document.querySelector('#degree').value") == "3"
+    browser.click("#drive-deactivate")
+    browser.wait_for("document.querySelector('#drive-activate').checkVisibility()")
+    assert grid.query("driven").state == "installed"
+    browser.wait_for("!document.querySelector('#drive-activate').disabled")
+    browser.click("#drive-activate")
+    browser.wait_for("document.querySelector('#drive-deactivate').checkVisibility()")
+
+
+def test_the_live_view_of_a_query_that_was_replaced_shows_its_new_results(look, grid, stopped):
+    browser = look("/queries/driven")
+    browser.wait_for("document.querySelector('#live-attribute').value === 'x'")
+    radio = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 256, "rate": 200}}
+    grid.replace("driven", {"name": "driven", "inputs": [radio], "function": "polar"})
+    grid.run("driven")
+    choose(browser, "attribute", "theta")
+    browser.wait_for(f"{LIT} > 32")
+
+
+def test_what_the_coordinator_refuses_is_said_beside_the_buttons(look, two_streams):
+    browser = look("/queries/two-streams")
+    browser.wait_for("!document.querySelector('#scale').disabled")
+    browser.evaluate("document.querySelector('#degree').value = 2")
+    browser.click("#scale")
+    browser.wait_for("document.querySelector('#drive-said').innerText !== ''")
+
+
+def test_a_viewer_sees_why_the_buttons_do_nothing(browser, service, grid, running):
+    token = grid.create_token("looks-only", "viewer")
+    assert grid.own_token().role == "admin"
+    try:
+        browser.open(f"{service.url}/queries/paged#token={token.token}")
+        browser.wait_for_text("This token may look")
+        assert browser.evaluate(
+            "[...document.querySelectorAll('.driving button, #degree')].every((one) => one.disabled)"
+        )
+        browser.wait_for(f"{LIT} > 32")
+    finally:
+        grid.delete_token(token.id)
+
+
+def test_a_query_that_keeps_nothing_has_no_live_view(look, grid):
+    radio = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "rate": 100}}
+    grid.submit({"name": "keeps-nothing", "inputs": [radio], "function": "fft3", "outputs": [{"interface": "null"}]})
+    try:
+        browser = look("/queries/keeps-nothing")
+        browser.wait_for("document.querySelector('#drive-run').checkVisibility()")
+        assert browser.evaluate("document.querySelector('.live')") is None
+    finally:
+        grid.drop("keeps-nothing")
+
+
+def test_the_live_view_fits_a_phone(look, running):
+    browser = look("/queries/paged")
+    browser.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=False)
+    try:
+        browser.wait_for(f"{LIT} > 32")
+        browser.wait_for("document.querySelector('.uplot').getBoundingClientRect().right <= innerWidth")
+        assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        browser.call("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)
 
 
 # -- what anybody gets ----------------------------------------------------------------------------------------------

@@ -179,6 +179,21 @@ def test_last_windows_come_as_json(service):
     results.LastWindows.model_validate(view)
 
 
+def test_whoever_asks_again_gets_the_newest_of_what_came_since(service):
+    log = service.queries.add("q")
+    for first in range(0, 50, 10):
+        log.append(kept(first, 10, 4))
+
+    def numbers(**parameters):
+        return [window["seq"] for window in service.client.get(path(**parameters)).json()["windows"]]
+
+    assert numbers(**{"from": 47, "last": 10}) == [47, 48, 49]
+    assert numbers(**{"from": 20, "last": 3}) == [47, 48, 49]
+    assert numbers(**{"from": 0, "last": 2}) == numbers(**{"from": "earliest", "last": 2}) == [48, 49]
+    for nothing in (50, 1000, "latest"):
+        assert numbers(**{"from": nothing}) == []
+
+
 def placed(first, count, length):
     """Windows whose ordinals, too, tell their numbers."""
     return kept(first, count, length).stamped(ordinals=np.arange(first, first + count) * 3 + 7)

@@ -157,6 +157,13 @@ def test_an_operator_neither_uploads_code_nor_makes_tokens(ask):
         assert ask(method, path, role="operator").status_code == 403
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_everybody_may_ask_what_the_own_token_may_do(ask, role):
+    answer = ask("GET", "/v1/tokens/own", role=role)
+    assert (answer.status_code, answer.json()["role"], answer.json()["name"]) == (200, role, role)
+    assert "token" not in answer.json()
+
+
 def test_a_token_is_made_used_and_revoked(ask, client):
     made = ask("POST", "/v1/tokens", json={"name": "passing", "role": "viewer", "lifetime_s": 60})
     assert made.status_code == 201

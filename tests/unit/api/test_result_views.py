@@ -145,10 +145,10 @@ def test_the_last_windows_are_bounded_in_size(tmp_path):
     log = ResultLog(tmp_path, Shown)
     for first in range(0, 1000, 100):
         log.append(block(100, 5000).stamped(range(first, first + 100)))
-    view = last_view(log, Shown, 1000, 5000, 1 << 20)
+    view = last_view(log, Shown, 0, 1000, 5000, 1 << 20)
     assert view["points"] * 3 * 1000 <= 2_000_000
     assert [window["seq"] for window in view["windows"]] == list(range(1000))
-    few = last_view(log, Shown, 3, 5000, 1 << 20)
+    few = last_view(log, Shown, 0, 3, 5000, 1 << 20)
     assert (few["points"], len(few["windows"]), few["next"]) == (5000, 3, 1000)
     assert len(few["windows"][0]["values"]["v"]) == 5000
     assert windows_per_event(Shown, 10_000, 256) == 1
