@@ -32,7 +32,7 @@ import numpy as np
 
 from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.channels.log_frames import Frame, Gap, block_of, frame_of
-from gsdm_grid.channels.log_segment import Segment
+from gsdm_grid.channels.log_segment import Segment, files_of
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
 from gsdm_grid.model import PhysicalWindow, StreamType, as_array, cut
 
@@ -338,7 +338,7 @@ class ResultLog:
         return Segment(self.path / f"{first:020d}.log", first)
 
     def _files(self) -> list[Path]:
-        return sorted(path for path in self.path.glob("*.log") if path.stem.isdecimal())
+        return files_of(self.path)
 
     def _settle_type(self, given: StreamType | None) -> StreamType:
         file = self.path / _TYPE_FILE
