@@ -36,14 +36,7 @@ class CrashWatch:
 
     def begin(self) -> frozenset[str]:
         """After a start: keys of those that are not to be started by themselves again."""
-        marks = {
-            **self._marks(queries.c.name, queries.c.starting, ""),
-            **self._marks(trials.c.id, trials.c.starting, TRIALS),
-        }
-        for key, mark in marks.items():
-            if not key.startswith(TRIALS):
-                marks[key] = crashes.with_deliveries(mark, self._deliveries(key))
-        verdict = crashes.judge(marks)
+        verdict = crashes.judge({**self._queries(), **self._trials()})
         self._deaths = dict(verdict.again)
         for key in verdict.blamed:
             self._mark(key, None)
@@ -51,9 +44,17 @@ class CrashWatch:
             self._mark(key, crashes.mark("queued", deaths))
         return verdict.blamed
 
-    def _marks(self, key: sa.Column[Any], mark: sa.Column[Any], prefix: str) -> dict[str, Mapping[str, Any]]:
-        rows = self._store.rows(sa.select(key.label("key"), mark.label("mark")))
-        return {f"{prefix}{row['key']}": row["mark"] for row in rows if row["mark"]}
+    def _queries(self) -> dict[str, Mapping[str, Any]]:
+        rows = self._store.rows(sa.select(queries.c.name, queries.c.state, queries.c.starting))
+        return {
+            row["name"]: crashes.with_progress(row["starting"], row["state"], self._deliveries(row["name"]))
+            for row in rows
+            if row["starting"]
+        }
+
+    def _trials(self) -> dict[str, Mapping[str, Any]]:
+        rows = self._store.rows(sa.select(trials.c.id, trials.c.starting))
+        return {f"{TRIALS}{row['id']}": row["starting"] for row in rows if row["starting"]}
 
     @contextlib.contextmanager
     def starting(self, name: str, watched: bool, one_by_one: bool, runs: Callable[[], bool]) -> Iterator[None]:

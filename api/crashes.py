@@ -3,7 +3,8 @@
 A query with functions in threads of the coordinator is watched from the moment it is started until it has run for
 `SETTLED_S`. If the coordinator dies meanwhile, that query is suspected:
 
-- one that was only being started, had delivered no window yet, and was the only one, is not started by itself again;
+- one that was only being started, was not active yet, had delivered no window, and was the only one, is not started by
+  itself again;
 - others are brought back, one after the other, so that the next death has one suspect; one that is suspected for the
   second time in a row is not started by itself again.
 
@@ -44,17 +45,18 @@ def mark(phase: Phase, deaths: int, kept: Mapping[str, int] | None = None) -> di
     return {"phase": phase, "deaths": deaths, "kept": dict(kept or {})}
 
 
-def with_deliveries(starting: Mapping[str, Any], kept: Mapping[str, int]) -> Mapping[str, Any]:
-    """The mark of a query, given how many windows its logs have had by now: one that has delivered some was running.
+def with_progress(starting: Mapping[str, Any], state: str, kept: Mapping[str, int]) -> Mapping[str, Any]:
+    """The mark of a query, given its state, and how many windows its logs have had by now.
 
-    A query delivers before the coordinator knows, and stores, that all its sites are active.
+    One that was active, or has delivered windows, was running: that comes a moment before its start is over.
 
-    >>> with_deliveries(mark("starting", 0, {"out": 512}), {"out": 513})["phase"]
+    >>> with_progress(mark("starting", 0, {"out": 512}), "installed", {"out": 513})["phase"]
     'running'
     """
     before = starting.get("kept", {})
     delivered = any(count > before.get(stream, 0) for stream, count in kept.items())
-    return {**starting, "phase": "running"} if delivered and starting["phase"] == "starting" else starting
+    began = delivered or state in ("active", "stopping")
+    return {**starting, "phase": "running"} if began and starting["phase"] == "starting" else starting
 
 
 def judge(marks: Mapping[str, Mapping[str, Any]]) -> Verdict:

@@ -259,6 +259,11 @@ def test_a_coordinator_starts_though_an_older_version_stored_what_is_not_allowed
         for name, function in (("path", "json.tool:main"), ("uses", "leaves.leaves")):
             stored = json.dumps({"name": name, "inputs": [RADIO], "function": function})
             database.execute("UPDATE queries SET specification = ? WHERE name = ?", (stored, name))
+        source = json.dumps({"type": "Radio", "interface": "json.tool:main"})
+        database.execute("INSERT INTO segments VALUES ('old', ?, 100, NULL, 'nobody', 1.0)", (source,))
+        database.execute(
+            "INSERT INTO operations VALUES ('op-old', 'old', 'record', '{}', 'pending', NULL, NULL, 1, NULL)"
+        )
     with service.start().client() as client:
         bundles = {bundle["name"]: bundle["error"] for bundle in client.get("/v1/bundles").json()["items"]}
         assert bundles["leaves"] == "the code cannot be imported: it ended its process, with exit code 5"
@@ -266,6 +271,9 @@ def test_a_coordinator_starts_though_an_older_version_stored_what_is_not_allowed
         query = client.get("/v1/queries/path").json()
         assert (query["state"], query["desired"]) == ("failed", "failed")
         assert "'json.tool:main': code is named by a registered name" in query["error"]["detail"]
+        over = lambda operation: operation["status"] == "failed"  # noqa: E731
+        recording = eventually(lambda: client.get("/v1/operations/op-old").json(), over)
+        assert "'json.tool:main': code is named by a registered name" in recording["error"]["detail"]
         client.post("/v1/queries/uses/run")
         uses = eventually(lambda: client.get("/v1/queries/uses").json(), lambda query: query["error"])
         assert "leaves.leaves" in uses["error"]["detail"]

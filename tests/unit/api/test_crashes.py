@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.crashes import judge, mark, with_deliveries
+from api.crashes import judge, mark, with_progress
 from gsdm_grid import Radio
 from gsdm_grid.channels.log_segment import end_of
 from gsdm_grid.channels.result_log import ResultLog
@@ -40,9 +40,13 @@ def log(tmp_path):
 def test_a_query_that_delivered_windows_while_it_was_being_started_is_brought_back(log, radio_block):
     log.append(radio_block(3, 8))
     starting = mark("starting", 0, {"out": log.next})
-    assert judge({"q": with_deliveries(starting, {"out": end_of(log.path)})}).blamed == {"q"}
+    assert judge({"q": with_progress(starting, "installed", {"out": end_of(log.path)})}).blamed == {"q"}
     log.append(radio_block(1, 8))
-    assert judge({"q": with_deliveries(starting, {"out": end_of(log.path)})}).again == {"q": 1}
+    assert judge({"q": with_progress(starting, "installed", {"out": end_of(log.path)})}).again == {"q": 1}
+
+
+def test_a_query_that_was_active_is_brought_back_though_it_had_delivered_nothing():
+    assert judge({"q": with_progress(mark("starting", 0), "active", {})}).again == {"q": 1}
 
 
 def test_windows_count_as_delivered_though_old_files_were_removed_and_new_ones_begun(log, radio_block):
@@ -52,7 +56,7 @@ def test_windows_count_as_delivered_though_old_files_were_removed_and_new_ones_b
     while before & {path.name for path in log.path.glob("*.log")}:
         log.append(radio_block(3, 8))
     assert end_of(log.path) == log.next
-    assert with_deliveries(starting, {"out": end_of(log.path)})["phase"] == "running"
+    assert with_progress(starting, "installed", {"out": end_of(log.path)})["phase"] == "running"
 
 
 def test_windows_count_as_delivered_though_they_are_shorter_than_the_torn_end_that_they_replaced(log, radio_block):
@@ -63,10 +67,10 @@ def test_windows_count_as_delivered_though_they_are_shorter_than_the_torn_end_th
     file.write_bytes(whole + whole[:-1])
     starting = mark("starting", 0, {"out": end_of(log.path)})
     mended = ResultLog(log.path)
-    assert with_deliveries(starting, {"out": mended.next})["phase"] == "starting"
+    assert with_progress(starting, "installed", {"out": mended.next})["phase"] == "starting"
     mended.append(radio_block(1, 8))
     assert file.stat().st_size < len(whole + whole[:-1])
-    assert with_deliveries(starting, {"out": end_of(log.path)})["phase"] == "running"
+    assert with_progress(starting, "installed", {"out": end_of(log.path)})["phase"] == "running"
 
 
 def test_a_folder_without_files_has_had_no_windows(tmp_path):
