@@ -17,7 +17,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,6 +31,7 @@ from api.errors import Problem
 from api.packages import Installed, Packages
 from api.store import Store, bundles
 from api.stream_types import forget_type, registered_user, types_apart
+from api.trial_imports import Package, TryImports, refusal
 from gsdm_grid.coordination.references import Kind
 from gsdm_grid.functions import FunctionRegistry, functions
 from gsdm_grid.functions import packages as known_packages
@@ -42,8 +43,6 @@ _NAME = re.compile(NAME.strip("^$"), re.ASCII)
 
 Uses = Callable[[Kind, str], str | None]
 """Name of a query that uses a function, by the kind and name of what it uses."""
-TryImport = Callable[[str, Path, str | None], None]
-"""Import a version's package (its module's name, its folder, the digest of its packages) where it can do no harm."""
 
 
 class Bundles:
@@ -56,14 +55,14 @@ class Bundles:
         uses: Uses,
         packages: Packages,
         registry: FunctionRegistry = functions,
-        try_import: TryImport | None = None,
+        try_imports: TryImports | None = None,
     ) -> None:
         self._store = store
         self._folder = folder
         self._uses = uses
         self._packages = packages
         self._registry = registry
-        self._try_import = try_import
+        self._try_imports = try_imports or _nothing_tried
         self._failed: dict[tuple[str, int], str] = {}
         self._types: dict[str, set[str]] = {}
         self._contents: dict[tuple[str, int], Contents] = {}
@@ -104,7 +103,7 @@ class Bundles:
             if latest is not None and self._is(latest, digest):
                 return self._shown(latest), False
             version = latest["version"] + 1 if latest is not None else 1
-            contents = self._stage(name, version, files, installed, self._try_import)
+            contents = self._stage(name, version, files, installed)
             row = {
                 "name": name,
                 "version": version,
@@ -129,19 +128,33 @@ class Bundles:
     def load_all(self) -> None:
         """Import everything that is stored, at start. What fails now (a package that is gone) is logged and shown."""
         with self._lock:
+            written: list[tuple[str, int, Installed | None, Package]] = []
             for row in self._store.rows(sa.select(bundles).order_by(bundles.c.name, bundles.c.version)):
                 name, version = row["name"], row["version"]
                 installed = Installed.from_json(row["packages"]) if row["packages"] else None
                 try:
                     if installed is not None:
                         self._packages.restore(installed)
-                    contents = self._stage(name, version, unpack(row["media_type"], row["content"]), installed)
+                    package = self._write(name, version, unpack(row["media_type"], row["content"]), installed)
+                    written.append((name, version, installed, package))
                 except Problem as problem:
-                    self._failed[name, version] = problem.detail
-                    told = {"bundle": name, "version": version, "reason": problem.detail}
-                    _log.error("bundle cannot be loaded", extra=told)
+                    self._leave_out(name, version, problem)
+            causes = self._try_imports([package for *_, package in written]) if written else {}
+            for name, version, installed, package in written:
+                try:
+                    if package.module in causes:
+                        raise refusal(causes[package.module])
+                    contents = self._import(name, package)
+                except Problem as problem:
+                    self._leave_out(name, version, problem)
                 else:
                     self._register(name, version, contents, installed)
+
+    def _leave_out(self, name: str, version: int, problem: Problem) -> None:
+        """A stored version does not work now."""
+        self._unstage(name, version)
+        self._failed[name, version] = problem.detail
+        _log.error("bundle cannot be loaded", extra={"bundle": name, "version": version, "reason": problem.detail})
 
     def list(self) -> list[dict[str, Any]]:
         """The latest version of each bundle, by name."""
@@ -219,30 +232,36 @@ class Bundles:
             "error": self._failed.get((name, version)),
         }
 
-    def _stage(
-        self, name: str, version: int, files: Files, installed: Installed | None, try_import: TryImport | None = None
-    ) -> Contents:
+    def _stage(self, name: str, version: int, files: Files, installed: Installed | None) -> Contents:
         """Write a version's files, import them, and give what they bring. Leaves nothing behind if that fails.
 
-        New code is imported by another process first: it may end the process, or never return.
+        It is imported by another process first: it may end the process, or never return.
         """
-        self._unstage(name, version)
-        folder = self._folder / _module(name, version)
         try:
-            for path, source in files.items():
-                target = folder / path
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(source)
-            digest = installed.digest if installed is not None else None
-            if try_import is not None:
-                try_import(f"{ROOT}.{folder.name}", folder, digest)
-            with known_packages.importing(digest), types_apart(self._types.get(name, set())) as types:
-                contents = Contents.of(*import_package(f"{ROOT}.{folder.name}", folder))
-            self._types[name] = types
-            return contents
+            package = self._write(name, version, files, installed)
+            if (cause := self._try_imports([package]).get(package.module)) is not None:
+                raise refusal(cause)
+            return self._import(name, package)
         except BaseException:
             self._unstage(name, version)
             raise
+
+    def _write(self, name: str, version: int, files: Files, installed: Installed | None) -> Package:
+        """Write a version's files."""
+        self._unstage(name, version)
+        folder = self._folder / _module(name, version)
+        for path, source in files.items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source)
+        return Package(f"{ROOT}.{folder.name}", folder, installed.digest if installed is not None else None)
+
+    def _import(self, name: str, package: Package) -> Contents:
+        """Import what was written, and give what it brings."""
+        with known_packages.importing(package.packages), types_apart(self._types.get(name, set())) as types:
+            contents = Contents.of(*import_package(package.module, package.folder))
+        self._types[name] = types
+        return contents
 
     def _unstage(self, name: str, version: int) -> None:
         module = f"{ROOT}.{_module(name, version)}"
@@ -260,6 +279,10 @@ class Bundles:
         contents = self._contents.get((row["name"], row["version"]), Contents({}, {}, {}))
         plain = {*row["functions"], *contents.templates, *contents.interfaces}
         return {f"{prefix}.{name}" for prefix in prefixes(row["name"], row["version"]) for name in plain}
+
+
+def _nothing_tried(_packages: Sequence[Package]) -> dict[str, str]:
+    return {}
 
 
 def _check_name(name: str) -> None:
@@ -310,7 +333,7 @@ def import_package(module_name: str, folder: Path) -> tuple[ModuleType, Collecte
             spec.loader.exec_module(module)
     except BaseException as error:  # SystemExit, KeyboardInterrupt, whatever its author likes
         cause = _cause(error, folder)
-        raise Problem("function-failed", f"the code cannot be imported: {cause}", cause=cause) from error
+        raise refusal(cause) from error
     return module, collected
 
 

@@ -14,7 +14,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, cast
@@ -25,6 +25,7 @@ from api import actions, crashes
 from api.auth import Role
 from api.autoscaling import Autoscaler, Watched
 from api.chosen_plans import ChosenPlans
+from api.crash_watch import TRIALS, CrashWatch
 from api.errors import Problem, document, problem_of
 from api.failures import failure
 from api.installed import check_specification, check_stream
@@ -35,6 +36,7 @@ from api.segments import Segments
 from api.settings import ServiceSettings
 from api.store import Store, events, queries, streams
 from api.trials import Trials
+from gsdm_grid.channels.log_segment import end_of
 from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.coordination import ContinuousQuery, Grid, references
 from gsdm_grid.coordination.specification import (
@@ -76,7 +78,8 @@ class Coordinator:
         self.settings = settings
         self.operations = Operations(store, self._carry_out)
         self._autoscaler = Autoscaler(self._autoscaled, self._autoscale)
-        self.trials = Trials(store, self.operations, self.checked, lambda: self.grid)
+        self._watch = CrashWatch(store, self._deliveries)
+        self.trials = Trials(store, self.operations, self.checked, lambda: self.grid, self._watch)
         self.segments = Segments(store, self.operations, settings.home / "segments", self.source, lambda: self.grid)
         self.optimizations = Optimizations(store, self.operations, self.trials, self.segments, self, self._adopt)
         self.chosen_plans = ChosenPlans(store, self, self.segments, self.optimizations, settings.placement)
@@ -90,9 +93,6 @@ class Coordinator:
         self._ran: dict[str, bool] = {}
         self._comebacks: dict[str, list[float]] = {}
         self._activating: dict[str, Mapping[str, Any]] = {}  # the operation that last activated each query
-        self._settles_s: dict[str, float] = {}  # when queries that were started will have run for long enough
-        self._deaths: dict[str, int] = {}  # of ours, that queries which were not settled are suspected of
-        self._suspect = threading.Lock()
         self._lock = threading.RLock()
         self._closing = False
         self._recorder = threading.Thread(target=self._record_changes, name="gsdm-states", daemon=True)
@@ -113,18 +113,11 @@ class Coordinator:
         self._recorder.start()
         self.operations.forget_old()
         rows = self._store.rows(sa.select(queries))
-        watched = {row["name"]: row["starting"] for row in rows if row["starting"]}
-        kept = {name: crashes.kept_results(self._results_of(name)) for name in watched}
-        verdict = crashes.judge({name: crashes.with_deliveries(one, kept[name]) for name, one in watched.items()})
-        self._deaths = dict(verdict.again)
-        for name in verdict.blamed:
-            self._give_up(name)
-        for name, deaths in verdict.again.items():
-            self._mark(name, crashes.mark("queued", deaths))
+        given_up = self._give_up_at_start(rows)
         promised = self.operations.unfinished()
-        busy = {operation["query"] for operation in promised} | verdict.blamed
+        busy = {operation["query"] for operation in promised}
         for row in rows:
-            if row["name"] in verdict.blamed:
+            if row["name"] in given_up:
                 continue
             gone = row["state"] in ("installed", "active", "stopping")
             if gone:
@@ -142,6 +135,7 @@ class Coordinator:
     def close(self) -> None:
         """End everything that runs here; the next start brings it back."""
         self.ready, self._closing = False, True
+        self._watch.close()
         self._autoscaler.close()
         self.operations.stop()
         if self._grid is not None:
@@ -153,8 +147,7 @@ class Coordinator:
         if self._recorder.is_alive():
             self._recorder.join(10)
         try:
-            with self._store.begin() as connection:  # an end that was asked for is no crash
-                connection.execute(queries.update().values(starting=None))
+            self._watch.forget()
         except sa.exc.SQLAlchemyError:
             _log.exception("it could not be stored that the coordinator was asked to end")
         with self._lock:
@@ -366,6 +359,8 @@ class Coordinator:
         if found is None:
             raise FlowError(kind, f"there is no registered {kind} {name!r:.80}")
         document: Mapping[str, Any] = found["document"]
+        place = f"{kind} {name!r}"
+        check_stream(document, place, "admin", self.settings.data_folders, self.settings.allowed_modules)
         return document
 
     def source(self, given: Any, role: str) -> Mapping[str, Any]:
@@ -440,8 +435,7 @@ class Coordinator:
 
     def _step(self, name: str, action: str, operation: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if action == "delete":
-            self._delete(name)
-            return None
+            return self._delete(name)
         row, query = self._live(name)
         if action in ("compile", "deactivate") and not operation.get("resumed"):
             return self._carried(query, row, action, operation)
@@ -469,11 +463,11 @@ class Coordinator:
                 self._install(query)
             self._activate(query, Stop(**operation["params"].get("stop") or {}))
         elif operation["params"].get("mode") == "immediate":
-            if query.state != "compiled":
-                query.uninstall()
+            left = query.uninstall() if query.state != "compiled" else []
+            self._settle()
             if reason := operation["params"].get("reason"):
-                self._settle()
                 self._update(name, _event(name, "compiled", reason))
+            return _warning(left)
         else:
             query.deactivate()
             query.wait()
@@ -483,41 +477,53 @@ class Coordinator:
     @contextlib.contextmanager
     def _watched(self, query: ContinuousQuery, one_by_one: bool) -> Iterator[None]:
         """While a query is started, and for a while after, a death of ours may be its doing (see `api.crashes`)."""
-        name = query.id
-        deaths = self._deaths.get(name, 0)
-        with self._suspect if one_by_one and deaths else contextlib.nullcontext():
-            watched = crashes.in_threads(query.plan or self._compiled(self._specification(self._row(name))))
-            if watched:
-                self._mark(name, crashes.mark("starting", deaths, crashes.kept_results(self._results_of(name))))
-            try:
-                yield
-            except BaseException:
-                self._settled(name)
-                raise
+
+        def runs() -> bool:
             self._settle()
-            if not watched or query.state not in ("active", "stopping"):
-                self._settled(name)
-                return
-            self._mark(name, crashes.mark("running", deaths))
-            self._settles_s[name] = time.monotonic() + crashes.SETTLED_S
-            while one_by_one and len(self._deaths) > 1 and name in self._settles_s and not self._closing:
-                time.sleep(0.1)
+            return query.state in ("active", "stopping")
 
-    def _settled(self, name: str) -> None:
-        """A query did not end us: it failed by itself, was stopped, or has run for a while."""
-        self._settles_s.pop(name, None)
-        self._deaths.pop(name, None)
-        if not self._closing:
-            self._mark(name, None)
+        watched = crashes.in_threads(query.plan or self._compiled(self._specification(self._row(query.id))))
+        with self._watch.starting(query.id, watched, one_by_one, runs):
+            yield
 
-    def _mark(self, name: str, starting: Mapping[str, Any] | None) -> None:
-        """Kept for the next start; it changes nothing that people see."""
-        with self._store.begin() as connection:
-            connection.execute(queries.update().where(queries.c.name == name).values(starting=starting))
+    def _deliveries(self, name: str) -> dict[str, int]:
+        """How many windows each result log of a query has had."""
+        with self._lock:
+            logs = {stream: log for (query, stream), log in self._logs.items() if query == name}
+        folders = {path.name: path for path in self._results_of(name).glob("*") if path.is_dir()}
+        return {stream: logs[stream].next if stream in logs else end_of(path) for stream, path in folders.items()}
 
-    def _give_up(self, name: str) -> None:
-        """We died while this query was being started: it is not started by itself again."""
-        error = document(Problem("crashed-while-starting", crashes.reason(name)), f"/v1/queries/{name}")
+    def _give_up_at_start(self, rows: Sequence[Mapping[str, Any]]) -> set[str]:
+        """Queries that are not started by themselves again: they may have ended us, or name what is not allowed."""
+        given_up = set()
+        for key in self._watch.begin():
+            if key.startswith(TRIALS):
+                self._give_up_trial(key.removeprefix(TRIALS))
+            else:
+                self._give_up(key, Problem("crashed-while-starting", crashes.reason(key)))
+                given_up.add(key)
+        for row in rows:
+            if row["name"] not in given_up and row["state"] != "failed":
+                try:
+                    self._check_code(row["specification"])
+                except (Problem, GsdmError) as error:
+                    self._give_up(row["name"], problem_of(error))
+                    given_up.add(row["name"])
+        return given_up
+
+    def _give_up_trial(self, trial_id: str) -> None:
+        """We died while this trial ran; the search that asked for it would go on with the same functions."""
+        trial = self.trials.view(trial_id)
+        problem = Problem("crashed-while-running", crashes.reason_of_trial(trial_id, trial["query"]))
+        self.trials.give_up(trial_id, problem)
+        if trial["optimization"] is not None:
+            self.optimizations.give_up(trial["optimization"], problem)
+        _log.error("trial is not run again", extra={"query": trial_id, "reason": problem.detail})
+
+    def _give_up(self, name: str, problem: Problem) -> None:
+        """This query is not started by itself again."""
+        self._watch.settled(name)
+        error = document(problem, f"/v1/queries/{name}")
         promised = [one for one in self.operations.unfinished(name) if one["action"] != "delete"]
         for operation in promised:
             self.operations.finish(operation["id"], error)
@@ -526,7 +532,7 @@ class Coordinator:
         self._update(
             name,
             _event(name, "failed", error["detail"]),
-            **{"state": "failed", "desired": "failed", "since_s": now_s, "error": error, "starting": None},
+            **{"state": "failed", "desired": "failed", "since_s": now_s, "error": error},
             failure=failure(last["action"], last["id"], now_s),
         )
         _log.error("query is not started again", extra={"query": name, "reason": error["detail"]})
@@ -633,16 +639,16 @@ class Coordinator:
         if begun > base and (self._row(query.id)["run"] or {}).get("running"):  # it joined others in mid-stream
             self._update(query.id, run={**run, "base": begun})
 
-    def _delete(self, name: str) -> None:
+    def _delete(self, name: str) -> Mapping[str, Any] | None:
         query = self.grid.queries.get(name)
-        if query is not None:
-            query.drop()
+        left = query.drop() if query is not None else []
         self._settle()
         with self._lock:
             self._forget(name)
             with self._store.begin() as connection:
                 connection.execute(queries.delete().where(queries.c.name == name))
                 connection.execute(events.delete().where(events.c.query == name))
+        return _warning(left)
 
     def _forget(self, name: str) -> None:
         """Let go of what lives here of a query, and of what was kept of its results."""
@@ -704,9 +710,9 @@ class Coordinator:
 
     def _record_changes(self) -> None:
         while True:
-            for name in [name for name, at_s in list(self._settles_s.items()) if time.monotonic() > at_s]:
+            for name in self._watch.look():
                 try:
-                    self._settled(name)
+                    self._watch.settled(name)
                 except sa.exc.SQLAlchemyError:
                     _log.exception("it could not be stored that a query has settled", extra={"query": name})
             try:
@@ -745,8 +751,8 @@ class Coordinator:
             values["failure"] = failure(asked["action"], asked["id"], since_s)
             if not self._others(name, activating):
                 values["desired"] = "failed"
-        if name in self._settles_s and not self._ran[name]:
-            self._settled(name)
+        if self._watch.is_settling(name) and not self._ran[name]:
+            self._watch.settled(name)
         if ran and not self._ran[name]:
             values["run"] = {**(row["run"] or {}), "positions": query.positions(), "running": False}
             if state == "installed" and row["desired"] == "active" and not self._others(name, activating):
@@ -807,7 +813,7 @@ class Coordinator:
     def checked(self, given: Any, role: str) -> QuerySpecification:
         """A specification that compiles, and names nothing that its author may not; says what is wrong otherwise."""
         if isinstance(given, Mapping):
-            check_specification(given, cast(Role, role), self.settings.data_folders, self.settings.allowed_modules)
+            self._check_code(given, role)
         with at_most(self.settings.limits.vertices):
             specification = parse(given, self.registered, chosen=self.chosen_plans.find)
         if len(specification.flow.vertices) > self.settings.limits.vertices:
@@ -815,6 +821,10 @@ class Coordinator:
             raise FlowError("flow", f"has {len(specification.flow.vertices)} vertices; at most {limit} are allowed")
         self._compiled(specification)
         return specification
+
+    def _check_code(self, given: Mapping[str, Any], role: str = "admin") -> None:
+        """Refuse a specification that names code or files it may not; what is stored may be an older version's."""
+        check_specification(given, cast(Role, role), self.settings.data_folders, self.settings.allowed_modules)
 
     def _compiled(self, specification: QuerySpecification) -> Plan:
         policy = placement_policy(specification.placement or self.settings.placement)
@@ -835,6 +845,7 @@ class Coordinator:
     def _specification(self, row: Mapping[str, Any]) -> QuerySpecification:
         with self._lock:
             if row["name"] not in self._specifications:
+                self._check_code(row["specification"])
                 self._specifications[row["name"]] = parse(
                     row["specification"], self.registered, chosen=self.chosen_plans.find
                 )
@@ -881,6 +892,11 @@ class Coordinator:
 def etag(version: int) -> str:
     """The entity tag of a version of a query."""
     return f'"{version}"'
+
+
+def _warning(left: Sequence[str]) -> Mapping[str, Any] | None:
+    """The result of an operation that ended working nodes, given those that it could not end."""
+    return {"warning": crashes.reason_of_removal(left)} if left else None
 
 
 def _kept(stream: Any, opener: Any) -> Any:

@@ -1,20 +1,23 @@
-"""Which query ended the coordinator: functions in its own threads can do that, and would again after each start.
+"""What ended the coordinator: functions in its own threads can do that, and would again after each start. Pure.
 
 A query with functions in threads of the coordinator is watched from the moment it is started until it has run for
 `SETTLED_S`. If the coordinator dies meanwhile, that query is suspected:
 
-- one that was only being started, had delivered no window yet, and was the only one, is not started by itself again;
+- one that was only being started, was not active yet, had delivered no window, and was the only one, is not started by
+  itself again;
 - others are brought back, one after the other, so that the next death has one suspect; one that is suspected for the
   second time in a row is not started by itself again.
 
-Functions on other hosts cannot end the coordinator: their queries are not watched.
+A trial is watched while it runs. It keeps nothing and can be asked for again, so it counts as being started all along.
+
+Functions on other hosts cannot end the coordinator: their queries and trials are not watched. Who stores the marks is
+`api.crash_watch`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from gsdm_grid.planning import Plan
@@ -28,7 +31,7 @@ Phase = Literal["starting", "running", "queued"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to do with the queries that were watched when the coordinator died."""
+    """What to do with the queries and trials that were watched when the coordinator died."""
 
     blamed: frozenset[str]
     again: Mapping[str, int]
@@ -36,26 +39,24 @@ class Verdict:
 
 
 def mark(phase: Phase, deaths: int, kept: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """What is stored of a query that is watched; ``kept`` is what `kept_results` gave when its start began."""
+    """What is stored of a query that is watched; ``kept`` counts the windows that each of its result logs had had when
+    its start began.
+    """
     return {"phase": phase, "deaths": deaths, "kept": dict(kept or {})}
 
 
-def kept_results(folder: Path) -> dict[str, int]:
-    """The bytes of each file with windows below the folder of a query's results."""
-    return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*.log") if path.is_file()}
+def with_progress(starting: Mapping[str, Any], state: str, kept: Mapping[str, int]) -> Mapping[str, Any]:
+    """The mark of a query, given its state, and how many windows its logs have had by now.
 
+    One that was active, or has delivered windows, was running: that comes a moment before its start is over.
 
-def with_deliveries(starting: Mapping[str, Any], kept: Mapping[str, int]) -> Mapping[str, Any]:
-    """The mark of a query, given what is kept of its results now: one that has delivered windows was running.
-
-    A query delivers before the coordinator knows, and stores, that all its sites are active.
-
-    >>> with_deliveries(mark("starting", 0, {"out/0.log": 512}), {"out/0.log": 1024})["phase"]
+    >>> with_progress(mark("starting", 0, {"out": 512}), "installed", {"out": 513})["phase"]
     'running'
     """
     before = starting.get("kept", {})
-    delivered = any(size > before.get(file, 0) for file, size in kept.items())
-    return {**starting, "phase": "running"} if delivered and starting["phase"] == "starting" else starting
+    delivered = any(count > before.get(stream, 0) for stream, count in kept.items())
+    began = delivered or state in ("active", "stopping")
+    return {**starting, "phase": "running"} if began and starting["phase"] == "starting" else starting
 
 
 def judge(marks: Mapping[str, Mapping[str, Any]]) -> Verdict:
@@ -78,6 +79,29 @@ def judge(marks: Mapping[str, Mapping[str, Any]]) -> Verdict:
 def in_threads(plan: Plan) -> bool:
     """Whether functions of a plan, or of parts that it shares, run in threads of the coordinator."""
     return any(site.host == "thread" for one in plan.whole for site in one.sites)
+
+
+def reason_of_trial(trial: str, query: str) -> str:
+    """Why a trial is not run by itself again, and how to try again."""
+    return (
+        f"crashed while running: the coordinator died while trial {trial!r} of {query!r} ran in its own threads. It is "
+        f"not run by itself again; mend its functions or choose another placement, then ask for it again"
+    )
+
+
+def reason_of_removal(nodes: Sequence[str]) -> str:
+    """What is left of a query whose functions did not return, in threads of the coordinator.
+
+    >>> reason_of_removal(["q/compute.0"])[:90]
+    "site compute.0 of query 'q' still runs: its function has not returned, and a thread cannot"
+    """
+    query = nodes[0].partition("/")[0]
+    sites = ", ".join(node.partition("/")[2] for node in nodes)
+    subject = f"site {sites} of query {query!r} still runs" if len(nodes) == 1 else f"sites {sites} still run"
+    return (
+        f"{subject}: its function has not returned, and a thread cannot be ended. It may keep a core until the "
+        "coordinator is restarted. Give such a query placement 'processes': those can be ended"
+    )
 
 
 def reason(name: str) -> str:

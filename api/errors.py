@@ -50,6 +50,7 @@ STATUS: dict[str, tuple[int, str]] = {
     "no-resources": (503, "The grid cannot serve this now"),
     "node-lost": (503, "A working node was lost"),
     "crashed-while-starting": (503, "The coordinator died while this was being started"),
+    "crashed-while-running": (503, "The coordinator died while this was running"),
     "not-ready": (503, "The coordinator is starting or stopping"),
     "storage-full": (507, "The coordinator's disk is full"),
 }

@@ -191,10 +191,19 @@ class Optimizations:
             published = self.publish(optimization_id)
         except Exception as error:
             if not self._operations.closed:
-                told = document(problem_of(error), f"/v1/optimizations/{optimization_id}")
-                self._keep(optimization_id, status="failed", error=told, finished_s=time.time())
+                self._fail(optimization_id, problem_of(error))
             raise
         return {"plan": choice["plan"], "published": published}
+
+    def give_up(self, optimization_id: str, problem: Problem) -> None:
+        """It is not carried out by itself any more; one that a client drives is that client's business."""
+        for operation in self._operations.unfinished(optimization_id):
+            self._operations.finish(operation["id"], self._fail(optimization_id, problem))
+
+    def _fail(self, optimization_id: str, problem: Problem) -> dict[str, Any]:
+        error = document(problem, f"/v1/optimizations/{optimization_id}")
+        self._keep(optimization_id, status="failed", error=error, finished_s=time.time())
+        return error
 
     # -- what was chosen ------------------------------------------------------------------------------------------
 

@@ -81,7 +81,8 @@ class Segments:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._path(segment_id)
-        source = parse_stream(row["source"], "tap", "source", source=True)
+        document = self._source(row["source"], "admin")  # who may submit it was checked when it was submitted
+        source = parse_stream(document, "tap", "source", source=True)
         sink = RegisteredStream("recorded", "recorder", None, {"path": str(path)})
         query = self._grid().cq(central("identity"), [source], [sink], f"record-{segment_id}", placement="processes")
         try:

@@ -124,8 +124,10 @@ trials = sa.Table(
     sa.Column("optimization", sa.String(48), index=True),
     sa.Column("key", sa.String(160)),
     sa.Column("latency", sa.Boolean),
+    sa.Column("starting", sa.JSON),
 )
-"""``optimization`` and ``key``: the search that asked for it, and as what; ``latency``: whether it is measured too."""
+"""``optimization`` and ``key``: the search that asked for it, and as what; ``latency``: whether it is measured too;
+``starting``: it is watched (see `api.crashes`)."""
 
 segments = sa.Table(
     "segments",

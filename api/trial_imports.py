@@ -2,47 +2,72 @@
 
 Importing runs the code of whoever wrote the bundle. In the coordinator it would take the service with it if it called
 ``os._exit``, and a thread for ever if it never returned. What another process could import within the time limit is
-imported here after that.
+imported here after that. Several packages, as at a start, cost little more than one: a process that has imported what
+they all need forks one for each of them.
 """
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from api.errors import Problem
 from gsdm_grid.functions import packages as known_packages
 
-_RUN = "import sys; from api.trial_imports import main; main(*sys.argv[1:])"
+_RUN = "import sys; from api.trial_imports import serve; serve(sys.argv[1], float(sys.argv[2]))"
 _IMPORTED = "imported"
+_START_S = 60.0
+"""How long the process may take that forks the others, besides the time limits of those."""
+_DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
+_ASKED, _ANSWERS = "asked", "answers"
 
 
-def in_a_process(limit_s: float) -> Callable[[str, Path, str | None], None]:
-    """A function that imports a package in another process, for at most so long; raises the problem if that fails."""
+class Package(NamedTuple):
+    """What to import: a module's name, the folder of its package, and the digest of the packages that it requires."""
 
-    def try_import(module: str, folder: Path, packages: str | None) -> None:
+    module: str
+    folder: Path
+    packages: str | None = None
+
+
+TryImports = Callable[[Sequence[Package]], dict[str, str]]
+"""Import packages where they can do no harm; gives why those that cannot be imported cannot, by the module's name."""
+
+
+def in_processes(limit_s: float) -> TryImports:
+    """Import packages in a process each, for at most so long."""
+
+    def try_imports(packages: Sequence[Package]) -> dict[str, str]:
         with tempfile.TemporaryDirectory(prefix="gsdm-import-") as scratch:
-            answer = Path(scratch) / "answer"
-            required = str(known_packages.get(packages).folder) if packages is not None else ""
-            code = _exit_code([sys.executable, "-c", _RUN, module, str(folder), str(answer), required], limit_s)
-            text = answer.read_text() if answer.exists() else ""
-        if text == _IMPORTED and code == 0:
-            return
-        if code is None:
-            cause = f"it had not ended after {limit_s:g} s"
-        elif text and text != _IMPORTED:
-            cause = text
-        else:
-            cause = f"it ended its process, with exit code {code}"
-        raise Problem("function-failed", f"the code cannot be imported: {cause}", cause=cause)
+            asked = [[one.module, str(one.folder), _required(one)] for one in packages]
+            Path(scratch, _ASKED).write_text(json.dumps(asked))
+            code = _exit_code([sys.executable, "-c", _RUN, scratch, str(limit_s)], _START_S + limit_s * len(asked))
+            file = Path(scratch, _ANSWERS)
+            causes: dict[str, str] = json.loads(file.read_text()) if code == 0 and file.exists() else {}
+        lost = f"the process that tries imports ended with exit code {code}"
+        answers = {one.module: causes.get(one.module, lost) for one in packages}
+        return {module: cause for module, cause in answers.items() if cause != _IMPORTED}
 
-    return try_import
+    return try_imports
+
+
+def refusal(cause: str) -> Problem:
+    """The problem with a package that cannot be imported."""
+    return Problem("function-failed", f"the code cannot be imported: {cause}", cause=cause)
+
+
+def _required(package: Package) -> str:
+    return str(known_packages.get(package.packages).folder) if package.packages is not None else ""
 
 
 def _exit_code(command: list[str], limit_s: float) -> int | None:
@@ -60,8 +85,41 @@ def _exit_code(command: list[str], limit_s: float) -> int | None:
         process.wait()
 
 
-def main(module: str, folder: str, answer: str, required: str) -> None:
-    """In the other process: import the package, with the folder of what it requires; say what came of it."""
+def serve(scratch: str, limit_s: float) -> None:
+    """In the other process: import each package that was asked for in a fork; say what came of it."""
+    import api.bundles  # noqa: F401  (forks have it then)
+
+    answers = {
+        module: _tried(module, folder, required, Path(scratch, module), limit_s)
+        for module, folder, required in json.loads(Path(scratch, _ASKED).read_text())
+    }
+    Path(scratch, _ANSWERS).write_text(json.dumps(answers))
+
+
+def _tried(module: str, folder: str, required: str, answer: Path, limit_s: float) -> str:
+    """What came of importing a package in a fork."""
+    parent = os.getpid()
+    if (pid := os.fork()) == 0:
+        os.setsid()  # so that what it starts can be ended with it
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() == parent:
+            _import(module, folder, required, answer)
+        os._exit(0)  # what it left running does not matter
+    ended = os.pidfd_open(pid)
+    in_time = bool(select.select([ended], [], [], limit_s)[0])
+    os.close(ended)
+    with suppress(ProcessLookupError):  # it may not have got so far as to have a session
+        os.kill(pid, signal.SIGKILL)
+        os.killpg(pid, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if not in_time:
+        return f"it had not ended after {limit_s:g} s"
+    text = answer.read_text() if answer.exists() else ""
+    return text if text and (code == 0 or text != _IMPORTED) else f"it ended its process, with exit code {code}"
+
+
+def _import(module: str, folder: str, required: str, answer: Path) -> None:
+    """In the fork: import the package, with the folder of what it requires; say what came of it."""
     from api.bundles import import_package
 
     if required:
@@ -69,7 +127,8 @@ def main(module: str, folder: str, answer: str, required: str) -> None:
     try:
         import_package(module, Path(folder))
     except Problem as problem:
-        Path(answer).write_text(str(problem.extras["cause"]))
+        answer.write_text(str(problem.extras["cause"]))
+    except BaseException as error:
+        answer.write_text(f"{type(error).__name__}: {error}")
     else:
-        Path(answer).write_text(_IMPORTED)
-    os._exit(0)  # what it left running does not matter
+        answer.write_text(_IMPORTED)

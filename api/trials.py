@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from api.crash_watch import CrashWatch
 from api.errors import Problem, document, problem_of
 from api.operations import Operations
 from api.store import Store, optimizations
@@ -24,6 +25,7 @@ from gsdm_grid.coordination.optimizing import too_short
 from gsdm_grid.coordination.specification import QuerySpecification
 from gsdm_grid.coordination.trial_runs import TrialRun, run_trial, this_machine
 from gsdm_grid.ids import IdFactory
+from gsdm_grid.planning import placement_policy
 
 
 class Trials:
@@ -35,11 +37,13 @@ class Trials:
         operations: Operations,
         checked: Callable[[Any, str], QuerySpecification],
         grid: Callable[[], Grid],
+        watch: CrashWatch,
     ) -> None:
         self._store = store
         self._operations = operations
         self._checked = checked
         self._grid = grid
+        self._watch = watch
         self._ids = IdFactory()
         self._lock = threading.Lock()
         self.storing = threading.Lock()
@@ -93,6 +97,7 @@ class Trials:
             "optimization": optimization,
             "key": key,
             "latency": latency,
+            "starting": None,
         }
         with self.storing, self._store.begin() as connection:
             if optimization is not None:
@@ -153,14 +158,23 @@ class Trials:
                 return
             if row["failure"] is not None:
                 raise Problem(**row["failure"])
+            placement = row["specification"].get("placement")
+            policy = self._grid().placement if placement is None else placement_policy(placement)
             try:
-                changed: dict[str, Any] = {"result": self._run(row)}
+                with self._watch.running_trial(trial_id, "thread" in policy.hosts.values()):
+                    changed: dict[str, Any] = {"result": self._run(row)}
             except Exception as error:
                 if not self._operations.closed:
                     problem = problem_of(error)
                     self._keep(trial_id, failure={"kind": problem.kind, "detail": problem.detail, **problem.extras})
                 raise
             self._keep(trial_id, **changed)
+
+    def give_up(self, trial_id: str, problem: Problem) -> None:
+        """It is not run by itself again."""
+        self._keep(trial_id, failure={"kind": problem.kind, "detail": problem.detail})
+        for operation in self._operations.unfinished(trial_id):
+            self._operations.finish(operation["id"], document(problem, f"/v1/trials/{trial_id}"))
 
     def _keep(self, trial_id: str, **values: Any) -> None:
         with self._store.begin() as connection:

@@ -36,7 +36,7 @@ from api.routes import (
 from api.settings import ServiceSettings
 from api.store import Store
 from api.stream_types import load_types
-from api.trial_imports import in_a_process
+from api.trial_imports import in_processes
 from gsdm_grid import __version__
 
 ROUTERS = (
@@ -65,7 +65,7 @@ def make_services(settings: ServiceSettings) -> Services:
         settings.home / "bundles",
         coordinator.uses,
         Packages(settings.home / "packages"),
-        try_import=in_a_process(settings.limits.bundle_import_s),
+        try_imports=in_processes(settings.limits.bundle_import_s),
     )
     tokens_store = Tokens(store)
     return Services(

@@ -71,3 +71,14 @@ class Segment:
             for item in frames(file.fileno(), start, size, first, following):
                 if item.next > seq:
                     yield item
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The files of a log, in the order of their windows."""
+    return sorted(path for path in folder.glob("*.log") if path.stem.isdecimal())
+
+
+def end_of(folder: Path) -> int:
+    """How many windows a log has had, kept or not, by what is on disk; of a log that nobody writes to."""
+    last = files_of(folder)[-1:]
+    return Segment(last[0], int(last[0].stem), last[0].stat().st_size).scan().next if last else 0

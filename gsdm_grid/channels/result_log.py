@@ -32,7 +32,7 @@ import numpy as np
 
 from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.channels.log_frames import Frame, Gap, block_of, frame_of
-from gsdm_grid.channels.log_segment import Segment
+from gsdm_grid.channels.log_segment import Segment, files_of
 from gsdm_grid.channels.log_type import type_of
 from gsdm_grid.errors import ChannelError, QueryError
 from gsdm_grid.model import PhysicalWindow, StreamType, as_array, cut
@@ -340,7 +340,7 @@ class ResultLog:
         return Segment(self.path / f"{first:020d}.log", first)
 
     def _files(self) -> list[Path]:
-        return sorted(path for path in self.path.glob("*.log") if path.stem.isdecimal())
+        return files_of(self.path)
 
     def _windows_fit(self, stream_type: StreamType) -> bool:
         """Whether the first frame that can be read holds windows that can be of a type."""

@@ -233,4 +233,6 @@ def _carry_out(client: Client, operation: Operation, timeout_s: float, quiet: bo
         done = client.wait(operation, timeout_s)
     became = ACTIONS.get(done.action, f"{done.action} done").format(name=done.query)
     typer.echo(f"query {done.query} {became} ({time.monotonic() - began_s:.1f} s)")
+    if warning := (done.document.get("result") or {}).get("warning"):
+        typer.echo(f"warning: {warning}", err=True)
     return done

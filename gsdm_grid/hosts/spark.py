@@ -24,7 +24,7 @@ from gsdm_grid.engine import Bootstrap, run_node
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.base import HostRequest
 from gsdm_grid.hosts.executors import Claim, Executors, registered_executors
-from gsdm_grid.hosts.spark_tasks import KILLED_AT_ONCE, SparkTasks
+from gsdm_grid.hosts.spark_tasks import END_S, KILLED_AT_ONCE, SparkTasks
 
 EMBEDDED_SLOTS = 64  # logical: tasks mostly wait for windows, so more of them than cores may run
 TASK_FAILURES = 8
@@ -94,7 +94,7 @@ class SparkGroup:
     def release(self, nodes: Sequence[str], timeout_s: float) -> Sequence[str]:
         """See `HostGroup`: a task ends when its node does."""
         numbers = {number for number, node in enumerate(self._nodes) if node in nodes}
-        if numbers and not self._tasks.ended(numbers, timeout_s):
+        if numbers and self._thread.is_alive() and not self._tasks.ended(numbers, timeout_s):
             self._tasks.end(numbers)
             shared_memory.sweep()
         self._released |= {self._nodes[number] for number in numbers}
@@ -106,7 +106,7 @@ class SparkGroup:
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             self._tasks.cancel()
-            self._thread.join(timeout_s)
+            self._thread.join(END_S)
             shared_memory.sweep()
         self._keep(0)
         return ()

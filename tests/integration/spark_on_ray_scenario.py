@@ -6,12 +6,14 @@ Prints a line of JSON for everything that is checked there.
 import json
 import os
 import signal
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import psutil
 
-from gsdm_grid import PCC, Grid, PhysicalWindow, Radio, Settings, register_input_stream
+from gsdm_grid import PCC, Grid, PhysicalWindow, Radio, Settings, current_window, register_input_stream, sqf
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts import RayPool, SparkPool
 from gsdm_grid.testing import eventually
@@ -105,6 +107,25 @@ def kill(grid, victim):
     query.drop()
 
 
+@sqf(Radio, returns=Radio, register=False)
+def never_return(s, folder):
+    current_window(s)
+    open(f"{folder}/{os.getpid()}", "w").close()
+    while True:
+        pass
+
+
+def end_by_force(grid):
+    """A query whose functions never return is dropped."""
+    folder = Path(tempfile.mkdtemp())
+    flow = PCC(2, "RRpart", never_return, {"folder": str(folder)}, "S-Merge")
+    query = grid.cq(flow, [register_input_stream(Radio, block(200))], name="endless").run()
+    eventually(lambda: len(list(folder.iterdir())) == 2, timeout_s=DEADLINE_S)
+    pids = [int(path.name) for path in folder.iterdir()]
+    query.drop()
+    tell("ended by force", left=[pid for pid in pids if psutil.pid_exists(pid)], executors=len(processes(EXECUTOR)))
+
+
 def refuse(grid):
     """A query asks for more than there will ever be."""
     given = [register_input_stream(Radio, block(10))]
@@ -124,6 +145,7 @@ def main():
     pool = SparkPool(executors=cluster)
     with Grid("grid", Settings(block_bytes=20_000), pools={"ray": ray_pool, "spark": pool}) as grid:
         run_two_queries(grid, pool)
+        end_by_force(grid)
         kill(grid, WORKER)
         kill(grid, MASTER)
         refuse(grid)

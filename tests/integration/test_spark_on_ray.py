@@ -47,6 +47,12 @@ def test_every_window_arrives_once_and_in_order_though_a_daemon_is_killed(told, 
     assert one(told, "killed", victim=victim)["complete"]
 
 
+def test_functions_that_never_return_are_ended_on_executors_too(told):
+    line = one(told, "ended by force")
+    assert line["left"] == []
+    assert line["executors"] > 0
+
+
 def test_tasks_do_not_notice_that_the_master_was_killed(told):
     assert one(told, "killed", victim="deploy.master.Master")["restarts"] == []
 

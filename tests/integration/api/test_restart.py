@@ -1,6 +1,9 @@
 """A coordinator that is killed: after its restart states are true, and result streams go on."""
 
+import contextlib
 import io
+import json
+import sqlite3
 import time
 import zipfile
 
@@ -230,4 +233,66 @@ def test_a_query_that_ends_the_coordinator_is_not_started_by_itself_for_ever(own
         assert query["error"]["type"] == "urn:gsdm:problem:crashed-while-starting"
         assert "crashed while starting" in query["error"]["detail"]
         assert "gsdm run q" in query["error"]["detail"]
+        eventually(lambda: client.get("/v1/queries/good").json()["state"], lambda state: state == "active")
+
+
+@pytest.mark.slow
+def test_a_trial_that_ends_the_coordinator_is_not_run_by_itself_again_nor_is_the_search_that_asked_for_it(own_service):
+    service = own_service("--placement", "threads").start()
+    query = {"name": "q", "inputs": [RADIO], "function": "deadly.end"}
+    asked = [("/v1/trials", query), ("/v1/optimizations", {"specification": query, "count": 10})]
+    with service.client() as client:
+        uploaded = client.put("/v1/bundles/deadly", content=DEADLY.encode(), headers={"Content-Type": "text/x-python"})
+        assert uploaded.status_code == 201, uploaded.text
+    for path, body in asked:
+        with contextlib.suppress(httpx.HTTPError), service.client() as client:  # it may die before it has answered
+            client.post(path, json=body)
+        service.process.wait(60)
+        with service.start().client() as client:
+            (one,) = client.get(path).json()["items"]
+            assert one["status"] == "failed"
+            assert one["error"]["type"] == "urn:gsdm:problem:crashed-while-running"
+            assert "crashed while running" in one["error"]["detail"]
+            assert "ask for it again" in one["error"]["detail"]
+            assert {done["status"] for done in client.get("/v1/operations").json()["items"]} == {"failed"}
+    assert service.process.poll() is None
+
+
+def test_a_coordinator_starts_though_an_older_version_stored_what_is_not_allowed_any_more(own_service):
+    service = own_service("--placement", "threads").start()
+    with service.client() as client:
+        for name in ("leaves", "works"):
+            code = DEADLY.replace("end", name).encode()
+            uploaded = client.put(f"/v1/bundles/{name}", content=code, headers={"Content-Type": "text/x-python"})
+            assert uploaded.status_code == 201, uploaded.text
+        for name in ("path", "uses", "good"):
+            client.post("/v1/queries", json=specification(name))
+        client.post("/v1/queries/path/run")
+        eventually(lambda: client.get("/v1/queries/path").json()["state"], lambda state: state == "active")
+    service.kill()
+    with contextlib.closing(sqlite3.connect(service.home / "gsdm.sqlite")) as database, database:
+        code = f"{DEADLY}\nos._exit(5)\n".encode()
+        database.execute("UPDATE bundles SET content = ? WHERE name = 'leaves'", (code,))
+        for name, function in (("path", "json.tool:main"), ("uses", "leaves.leaves")):
+            stored = json.dumps({"name": name, "inputs": [RADIO], "function": function})
+            database.execute("UPDATE queries SET specification = ? WHERE name = ?", (stored, name))
+        source = json.dumps({"type": "Radio", "interface": "json.tool:main"})
+        database.execute("INSERT INTO segments VALUES ('old', ?, 100, NULL, 'nobody', 1.0)", (source,))
+        database.execute(
+            "INSERT INTO operations VALUES ('op-old', 'old', 'record', '{}', 'pending', NULL, NULL, 1, NULL)"
+        )
+    with service.start().client() as client:
+        bundles = {bundle["name"]: bundle["error"] for bundle in client.get("/v1/bundles").json()["items"]}
+        assert bundles["leaves"] == "the code cannot be imported: it ended its process, with exit code 5"
+        assert bundles["works"] is None
+        query = client.get("/v1/queries/path").json()
+        assert (query["state"], query["desired"]) == ("failed", "failed")
+        assert "'json.tool:main': code is named by a registered name" in query["error"]["detail"]
+        over = lambda operation: operation["status"] == "failed"  # noqa: E731
+        recording = eventually(lambda: client.get("/v1/operations/op-old").json(), over)
+        assert "'json.tool:main': code is named by a registered name" in recording["error"]["detail"]
+        client.post("/v1/queries/uses/run")
+        uses = eventually(lambda: client.get("/v1/queries/uses").json(), lambda query: query["error"])
+        assert "leaves.leaves" in uses["error"]["detail"]
+        client.post("/v1/queries/good/run")
         eventually(lambda: client.get("/v1/queries/good").json()["state"], lambda state: state == "active")

@@ -2,7 +2,9 @@
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
+from gsdm_grid.cli import app
 from gsdm_grid.client import Client
 from gsdm_grid.testing import eventually
 
@@ -56,3 +58,24 @@ def test_a_query_placed_on_threads_carries_a_warning_and_others_do_not(client):
         client.submit({"name": placement, "inputs": [RADIO], "function": "identity", "placement": placement})
     assert "takes the coordinator with it" in client.query("threads").warnings[0]
     assert client.query("processes").warnings == ()
+
+
+@pytest.mark.slow
+def test_removing_a_query_says_which_threads_run_on_and_what_to_do(own_service):
+    service = own_service("--placement", "threads").start()
+    with Client(service.url, service.token) as client:
+        client.upload_bundle("bad", BUNDLE)
+        for name in ("one", "two"):
+            client.submit({"name": name, "inputs": [RADIO], "function": "bad.endless"})
+            client.run(name)
+            spent_s = psutil.Process(service.process.pid).cpu_times().user
+            busy = lambda now_s, begun_s=spent_s: now_s > begun_s + 2  # noqa: E731
+            eventually(lambda: psutil.Process(service.process.pid).cpu_times().user, busy)
+        done = client.drop("one")
+        warning = done.document["result"]["warning"]
+        assert warning.startswith("site compute.0 of query 'one' still runs: its function has not returned")
+        assert "until the coordinator is restarted" in warning
+        assert "placement 'processes'" in warning
+        shown = CliRunner().invoke(app, ["rm", "two", "--server", service.url, "--token", service.token])
+        assert shown.exit_code == 0
+        assert "site compute.0 of query 'two' still runs" in shown.stderr

@@ -2,7 +2,10 @@
 
 import pytest
 
-from api.crashes import judge, kept_results, mark, with_deliveries
+from api.crashes import judge, mark, with_progress
+from gsdm_grid import Radio
+from gsdm_grid.channels.log_segment import end_of
+from gsdm_grid.channels.result_log import ResultLog
 
 
 def test_the_only_query_that_was_being_started_is_not_started_again():
@@ -29,11 +32,46 @@ def test_a_query_that_waited_for_its_turn_is_not_suspected_of_the_death():
     assert judge({"good": mark("queued", 1)}).again == {"good": 1}
 
 
-def test_a_query_that_delivered_windows_while_it_was_being_started_is_brought_back(tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "0.log").write_bytes(b"windows of an earlier run")
-    starting = mark("starting", 0, kept_results(tmp_path))
-    assert judge({"q": with_deliveries(starting, kept_results(tmp_path))}).blamed == {"q"}
-    with (tmp_path / "out" / "0.log").open("ab") as log:
-        log.write(b"one more")
-    assert judge({"q": with_deliveries(starting, kept_results(tmp_path))}).again == {"q": 1}
+@pytest.fixture
+def log(tmp_path):
+    return ResultLog(tmp_path / "out", Radio, segment_bytes=2_000, keep_bytes=6_000)
+
+
+def test_a_query_that_delivered_windows_while_it_was_being_started_is_brought_back(log, radio_block):
+    log.append(radio_block(3, 8))
+    starting = mark("starting", 0, {"out": log.next})
+    assert judge({"q": with_progress(starting, "installed", {"out": end_of(log.path)})}).blamed == {"q"}
+    log.append(radio_block(1, 8))
+    assert judge({"q": with_progress(starting, "installed", {"out": end_of(log.path)})}).again == {"q": 1}
+
+
+def test_a_query_that_was_active_is_brought_back_though_it_had_delivered_nothing():
+    assert judge({"q": with_progress(mark("starting", 0), "active", {})}).again == {"q": 1}
+
+
+def test_windows_count_as_delivered_though_old_files_were_removed_and_new_ones_begun(log, radio_block):
+    log.append(radio_block(3, 8))
+    before = {path.name for path in log.path.glob("*.log")}
+    starting = mark("starting", 0, {"out": end_of(log.path)})
+    while before & {path.name for path in log.path.glob("*.log")}:
+        log.append(radio_block(3, 8))
+    assert end_of(log.path) == log.next
+    assert with_progress(starting, "installed", {"out": end_of(log.path)})["phase"] == "running"
+
+
+def test_windows_count_as_delivered_though_they_are_shorter_than_the_torn_end_that_they_replaced(log, radio_block):
+    log.append(radio_block(3, 8))
+    log.close()
+    (file,) = log.path.glob("*.log")
+    whole = file.read_bytes()
+    file.write_bytes(whole + whole[:-1])
+    starting = mark("starting", 0, {"out": end_of(log.path)})
+    mended = ResultLog(log.path)
+    assert with_progress(starting, "installed", {"out": mended.next})["phase"] == "starting"
+    mended.append(radio_block(1, 8))
+    assert file.stat().st_size < len(whole + whole[:-1])
+    assert with_progress(starting, "installed", {"out": end_of(log.path)})["phase"] == "running"
+
+
+def test_a_folder_without_files_has_had_no_windows(tmp_path):
+    assert end_of(tmp_path) == 0
