@@ -274,7 +274,7 @@ def test_the_screenshots_of_a_query(look, grid, tmp_path, name, seen):
         )
         browser.wait_for(FULL)
         browser.evaluate(f"document.querySelector('{seen}').scrollIntoView({{block: 'center'}})")
-        picture = Image.open(io.BytesIO(browser.screenshot())).convert("RGB").quantize(64)
+        picture = Image.open(io.BytesIO(browser.screenshot())).convert("RGB").quantize(256)
     finally:
         grid.drop("fft3")
     folder = Path(os.environ.get("GSDM_SCREENSHOTS") or tmp_path).resolve()
