@@ -59,6 +59,7 @@ class SparkGroup:
         self._nodes = [bootstrap.node for bootstrap in bootstraps]
         self._released: set[str] = set()
         self._tasks = SparkTasks(session.sparkContext, query)
+        self._cancelled = False
         self._error: str | None = None
         self.rows: list[Any] = []
         self._thread = InheritableThread(target=self._run, args=(list(bootstraps),), session=session)
@@ -77,7 +78,8 @@ class SparkGroup:
         except Exception as error:
             self._error = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         finally:
-            self._keep(0)
+            if not self._cancelled:  # else the tasks go on for a while after their job
+                self._keep(0)
 
     def _keep(self, slots: int) -> None:
         if self._claim is not None:
@@ -105,6 +107,7 @@ class SparkGroup:
         """See `HostGroup`."""
         self._thread.join(timeout_s)
         if self._thread.is_alive():
+            self._cancelled = True
             self._tasks.cancel()
             self._thread.join(END_S)
             shared_memory.sweep()

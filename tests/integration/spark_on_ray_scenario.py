@@ -123,7 +123,8 @@ def end_by_force(grid):
     eventually(lambda: len(list(folder.iterdir())) == 2, timeout_s=DEADLINE_S)
     pids = [int(path.name) for path in folder.iterdir()]
     query.drop()
-    tell("ended by force", left=[pid for pid in pids if psutil.pid_exists(pid)], executors=len(processes(EXECUTOR)))
+    left = eventually(lambda: [pid for pid in pids if psutil.pid_exists(pid)], lambda left: not left)
+    tell("ended by force", left=left, executors=len(processes(EXECUTOR)))
 
 
 def refuse(grid):

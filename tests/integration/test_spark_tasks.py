@@ -28,6 +28,10 @@ def stay(folder):
     return run
 
 
+def is_gone(pid):
+    return not psutil.pid_exists(pid)
+
+
 @pytest.fixture
 def started(pools, tmp_path):
     """A job of two such tasks: its tasks, its thread, and the process of each task."""
@@ -54,7 +58,7 @@ def test_one_task_is_ended_and_the_other_goes_on(started):
     assert not tasks.ended({0}, 0.0)
     tasks.end({0})
     assert tasks.ended({0}, 0.0)
-    assert not psutil.pid_exists(pids[0])
+    eventually(lambda: is_gone(pids[0]))
     assert psutil.pid_exists(pids[1])
     assert thread.is_alive()
 
@@ -64,4 +68,4 @@ def test_a_cancelled_job_leaves_no_worker_running(started):
     tasks.cancel()
     thread.join(60)
     assert not thread.is_alive()
-    assert not any(psutil.pid_exists(pid) for pid in pids.values())
+    eventually(lambda: all(is_gone(pid) for pid in pids.values()))
