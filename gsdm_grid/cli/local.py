@@ -28,7 +28,7 @@ class Placement(StrEnum):
 
 @app.command(rich_help_panel=HERE)
 def demo(
-    seconds: Annotated[float, typer.Option(help="How long each of the three runs of a plan is measured.")] = 0.8,
+    seconds: Annotated[float, typer.Option(help="How long each of the three runs of a plan is measured.")] = 0.6,
     window: Annotated[int, typer.Option(min=16, help="Samples per window.")] = 4096,
     placement: Annotated[
         Placement, typer.Option(help="On Ray and Spark, or on threads of this process.")

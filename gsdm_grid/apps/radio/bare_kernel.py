@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from gsdm_grid.apps.radio.interrupts import interrupts_held, interrupts_not_inherited
+from gsdm_grid.engine.memory import keep_freed_memory
 from gsdm_grid.errors import ResourceError
 
 BLOCK_BYTES = 2 << 20
@@ -36,15 +37,18 @@ class BareRate:
 
 
 class BareKernel:
-    """Processes that wait to be measured. ``chains``: what can be measured. Not thread-safe; close it after use."""
+    """Processes that wait to be measured. ``chains``: what can be measured. Not thread-safe; close it after use.
 
-    def __init__(self, chains: Sequence[Chain], window: int, processes: int) -> None:
+    ``keep_memory``: they keep freed memory for the next block, as working nodes do.
+    """
+
+    def __init__(self, chains: Sequence[Chain], window: int, processes: int, keep_memory: bool = False) -> None:
         context = multiprocessing.get_context("spawn")
         self._workers: list[tuple[Any, Connection]] = []
         with interrupts_held(), interrupts_not_inherited():
             for _ in range(processes):
                 near, far = context.Pipe()
-                worker = context.Process(target=_serve, args=(chains, window, far), daemon=True)
+                worker = context.Process(target=_serve, args=(chains, window, far, keep_memory), daemon=True)
                 worker.start()
                 far.close()
                 self._workers.append((worker, near))
@@ -92,8 +96,10 @@ def _answer(connection: Connection, timeout_s: float) -> Any:
         raise ResourceError(f"a process of the bare kernel ended: {error or 'it gave no reason'}") from error
 
 
-def _serve(chains: Sequence[Chain], window: int, connection: Connection) -> None:
+def _serve(chains: Sequence[Chain], window: int, connection: Connection, keep_memory: bool) -> None:
     """One process: loads everything and calls everything once, then measures when it is asked to."""
+    if keep_memory:
+        keep_freed_memory()
     count = max(1, BLOCK_BYTES // (BYTES_PER_SAMPLE * window))
     calls = [_call_on_blocks(chain, window, count) for chain in chains]
     with contextlib.suppress(EOFError, OSError):  # nobody asks any more

@@ -54,7 +54,7 @@ def run_demo(options: DemoOptions, view: DemoView) -> DemoReport:
             start_engines(grid, options.out / "engines.log", view)
         queries = _queries(grid, options, report, Path(folder))
         chains = [workload.chain for workload in WORKLOADS]
-        with BareKernel(chains, options.window, max(BARE_PROCESSES)) as kernel:
+        with BareKernel(chains, options.window, max(BARE_PROCESSES), keep_memory=True) as kernel:
             install([one.query for one in queries], view)
             kernel.wait()
             for one in queries:

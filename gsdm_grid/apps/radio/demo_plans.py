@@ -28,7 +28,7 @@ PLACEMENTS = ("grid", "threads")
 class DemoOptions:
     """What a person may choose. Immutable."""
 
-    seconds: float = 0.8
+    seconds: float = 0.6
     """How long each measured run of a plan reads its source; there are three of them."""
     window: int = 4096
     """Samples per window."""

@@ -237,4 +237,4 @@ def _problem_text(one: PlanReport) -> Text:
     problem = one.delivery.problem
     if problem is not None:
         return Text(problem, style="bold red")
-    return Text(f"yes, {one.delivery.arrived:,}", style="green")
+    return Text(f"✓ {one.delivery.arrived:,}", style="green")

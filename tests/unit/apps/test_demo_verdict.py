@@ -171,8 +171,11 @@ def test_whatever_is_wrong_with_windows_anywhere_is_said(wrong, words, where):
 
 
 def test_the_last_screen_fits_a_terminal_of_eighty_columns():
-    text = io.StringIO()
-    show_report(complete(), Console(file=text, width=80))
+    text, report = io.StringIO(), complete()
+    for one in report.plans:
+        one.delivery = Delivery(28_833, 28_833)
+    show_report(report, Console(file=text, width=80))
+    assert "28,833" in text.getvalue()
     assert "…" not in text.getvalue()
     assert "window distribute" in text.getvalue()
 
