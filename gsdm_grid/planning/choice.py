@@ -17,6 +17,9 @@ from gsdm_grid.planning.candidates import Candidate
 from gsdm_grid.planning.criteria import Criteria, Figures
 from gsdm_grid.planning.trial import TrialResult
 
+LONG_ENOUGH = 0.5
+"""Trials over at least this share of the windows of the longest ones count as much: those of the last but one round."""
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -176,9 +179,10 @@ def choose(
     verification: Verification | None = None,
     functions: Sequence[str] = (),
 ) -> Choice:
-    """The best plan of those with the longest trials; a `PlanError` says why there is none.
+    """The best plan of those with long trials; a `PlanError` says why there is none.
 
-    A plan that failed when it was run again comes after those that did not.
+    A plan that was left out of the last round is chosen all the same if it is the best by what was measured in the
+    end. One that failed when it was run again comes after those that did not.
     """
     succeeded = [one for one in tried if one.succeeded]
     if not succeeded:
@@ -191,11 +195,11 @@ def choose(
         reasons = "; ".join(f"{one.plan.key}: {criteria.violation(one.figures)}" for one in succeeded[:8])
         raise PlanError(f"no plan keeps the bounds ({reasons})")
     longest = max(one.count for one in allowed)
-    ranked = criteria.ranked([(one, one.figures) for one in allowed if one.count == longest])
+    ranked = criteria.ranked([(one, one.figures) for one in allowed if one.count >= longest * LONG_ENOUGH])
     if len(ranked) < 2:
-        rest = [(one, one.figures) for one in allowed if one.count < longest]
-        ranked = criteria.ranked([*((one, one.figures) for one, _ in ranked), *rest])
-        ranked.sort(key=lambda pair: pair[0].count < longest)
+        known = {one.plan for one, _ in ranked}
+        ranked = criteria.ranked([(one, one.figures) for one in allowed])
+        ranked.sort(key=lambda pair: pair[0].plan not in known)
     ranked.sort(key=lambda pair: pair[0].failed_again is not None)
     (winner, best), *others = ranked
     runner_up, second = others[0] if others else (None, None)
