@@ -133,11 +133,7 @@ def _work_json(work: WorkReport) -> dict[str, Any]:
     return {
         "functions": list(work.workload.functions),
         "bare_mb_s": {str(number): round(work.bare_mb_s(number), 2) for number in work.bare},
-        "plans": {
-            one.plan.name: {**one.to_json(), "of_limit": round(of_limit(work, one), 3)}
-            for one in work.plans
-            if one.plan
-        },
+        "plans": {one.plan.name: _plan_json(work, one) for one in work.plans if one.plan},
         "verdict": verdict(work),
         "optimizer": {figure: _choice_json(choice(work, figure)) for figure in (ON_THIS_MACHINE, A_CORE_EACH)},
     }
