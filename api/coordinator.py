@@ -212,8 +212,11 @@ class Coordinator:
             raise FlowError("name", f"is {specification.name!r}, but the query's is {name!r}")
         with self._lock:
             row = self._row(name, if_match)
-            if row["state"] not in ("specified", "compiled", "failed") or self._pending(name):
+            pending = self._pending(name)
+            if row["state"] not in ("specified", "compiled", "failed") or pending:
                 detail = f"query {name!r} is {row['state']}: its specification can be replaced before it is installed"
+                if pending:
+                    detail = f"query {name!r} has an operation under way, wait for it: {', '.join(sorted(pending))}"
                 raise Problem("invalid-transition", detail, state=row["state"], allowed=actions.allowed(row["state"]))
             self._forget(name)
             with self._store.begin() as connection:

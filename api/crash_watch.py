@@ -86,7 +86,7 @@ class CrashWatch:
         deaths = self._deaths.get(key, 0)
         with self._turn if deaths else contextlib.nullcontext():
             if watched:
-                self._mark(key, crashes.mark("starting", deaths))
+                self._mark(key, crashes.mark("running", deaths))
             try:
                 yield
             finally:

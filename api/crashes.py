@@ -8,7 +8,8 @@ A query with functions in threads of the coordinator is watched from the moment 
 - others are brought back, one after the other, so that the next death has one suspect; one that is suspected for the
   second time in a row is not started by itself again.
 
-A trial is watched while it runs. It keeps nothing and can be asked for again, so it counts as being started all along.
+A trial is watched while it runs, as a query that runs: one that is suspected for the second time in a row is not run by
+itself again. After one death it is: whoever kills a coordinator wants its trials to go on.
 
 Functions on other hosts cannot end the coordinator: their queries and trials are not watched. Who stores the marks is
 `api.crash_watch`.
@@ -84,8 +85,8 @@ def in_threads(plan: Plan) -> bool:
 def reason_of_trial(trial: str, query: str) -> str:
     """Why a trial is not run by itself again, and how to try again."""
     return (
-        f"crashed while running: the coordinator died while trial {trial!r} of {query!r} ran in its own threads. It is "
-        f"not run by itself again; mend its functions or choose another placement, then ask for it again"
+        f"crashed while running: the coordinator died twice while trial {trial!r} of {query!r} ran in its own threads. "
+        f"It is not run by itself again; mend its functions or choose another placement, then ask for it again"
     )
 
 

@@ -45,7 +45,7 @@ export class Driving {
     this.#query = query;
     if (this.#asked !== token.get()) {
       this.#asked = token.get();
-      this.#role = (await askJson("/v1/tokens/own")).role;
+      this.#role = (await askJson("/v1/own-token")).role;
     }
     const degree = degreeOf(query.specification);
     if (degree !== before && document.activeElement !== this.#degree) this.#degree.value = degree ?? "";

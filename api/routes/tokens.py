@@ -16,25 +16,25 @@ from api.paging import Cursor, Limit, page
 from api.schemas import NewTokenDocument, PostedToken, TokenDocument, TokenPage
 
 COMMON = ("unauthorized", "forbidden", "invalid-request")
-router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
+router = APIRouter(prefix="/v1", tags=["tokens"])
 TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{1,32}$")]
 
 
-@router.get("", responses=responses(*COMMON))
+@router.get("/tokens", responses=responses(*COMMON))
 def list_tokens(services: WithServices, _token: Admin, limit: Limit = 100, cursor: Cursor = None) -> TokenPage:
     """Tokens by name, without their secrets."""
     shown = [TokenDocument.model_validate(_shown(token)) for token in services.tokens.list()]
     return TokenPage(**page(shown, lambda one: one.name, limit, cursor))
 
 
-@router.get("/own", responses=responses("unauthorized", "forbidden", "invalid-request"))
+@router.get("/own-token", responses=responses("unauthorized", "forbidden", "invalid-request"))
 def get_own_token(token: Viewer) -> TokenDocument:
     """The token that this request shows: what it is called, and what it may do."""
     return TokenDocument.model_validate(_shown(token))
 
 
 @router.post(
-    "",
+    "/tokens",
     status_code=201,
     openapi_extra=request_body(PostedToken),
     responses=responses(*COMMON, "name-taken", "too-large", "unsupported-media-type"),
@@ -47,7 +47,7 @@ async def create_token(request: Request, services: WithServices, _token: Admin) 
     return NewTokenDocument.model_validate({**_shown(made), "token": secret})
 
 
-@router.delete("/{token_id}", status_code=204, responses=responses(*COMMON, "not-found", "in-use"))
+@router.delete("/tokens/{token_id}", status_code=204, responses=responses(*COMMON, "not-found", "in-use"))
 def revoke_token(token_id: TokenId, services: WithServices, _token: Admin) -> None:
     """Take a token back. The last admin's stays."""
     services.tokens.revoke(token_id)

@@ -346,7 +346,7 @@ def tokens() -> Listing[Token]:
 
 def own_token() -> Call[Token]:
     """The token of the request."""
-    return Call(Request("GET", path("tokens", "own")), lambda response: Token.from_json(response.json()))
+    return Call(Request("GET", path("own-token")), lambda response: Token.from_json(response.json()))
 
 
 def create_token(name: str, role: str) -> Call[Token]:

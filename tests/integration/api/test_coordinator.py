@@ -118,10 +118,11 @@ def test_a_query_that_fails_says_why_and_can_be_run_again(start):
     functions.add(failing)
     coordinator = start()
     coordinator.submit({"name": "q", "inputs": [RADIO], "function": "failing"}, "t", "operator")
-    coordinator.act("q", "run")
+    run = coordinator.act("q", "run")
     query = eventually(lambda: coordinator.view("q"), lambda query: query["state"] == "failed")
     assert query["error"]["type"] == "urn:gsdm:problem:function-failed"
     assert "64 samples are not enough" in query["error"]["detail"]
+    done(coordinator, run)
     coordinator.replace("q", {"inputs": [RADIO], "function": "fft3"}, "operator", None)
     done(coordinator, coordinator.act("q", "run", {"stop": {"count": 10}}))
     run_over(coordinator)

@@ -159,7 +159,7 @@ def test_an_operator_neither_uploads_code_nor_makes_tokens(ask):
 
 @pytest.mark.parametrize("role", ROLES)
 def test_everybody_may_ask_what_the_own_token_may_do(ask, role):
-    answer = ask("GET", "/v1/tokens/own", role=role)
+    answer = ask("GET", "/v1/own-token", role=role)
     assert (answer.status_code, answer.json()["role"], answer.json()["name"]) == (200, role, role)
     assert "token" not in answer.json()
 
