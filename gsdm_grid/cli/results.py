@@ -24,6 +24,7 @@ from gsdm_grid.cli.commands import (
     print_json,
     until_interrupted,
 )
+from gsdm_grid.errors import QueryError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -77,7 +78,9 @@ def results(
         blocks = client.numbered_blocks(name, start=start, until=until, stream=stream)
         if png or html:
             drawing = Drawing(name, _sample_rate(client.query(name).specification), png, html, follow)
-            if not drawing.draw_all(blocks):
+            if windows := drawing.draw_all(blocks):
+                typer.echo(f"{windows:,} windows drawn: {', '.join(str(file) for file in (png, html) if file)}")
+            else:
                 typer.echo(f"there are no windows yet; is the query running? gsdm show {name}", err=True)
         elif plot:
             plotted = Plot(name, _sample_rate(client.query(name).specification))
@@ -180,6 +183,9 @@ class Drawing:
     """Pictures of results in files, for `gsdm results --png FILE --html FILE`."""
 
     def __init__(self, name: str, sample_rate: float, png: Path | None, html: Path | None, follow: bool) -> None:
+        for file in (png, html):
+            if file is not None and not file.parent.is_dir():
+                raise QueryError(f"{str(file)!r} cannot be drawn: there is no folder {str(file.parent)!r}")
         self._name = name
         self._sample_rate = sample_rate
         self._png, self._html, self._follow = png, html, follow

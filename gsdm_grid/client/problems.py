@@ -70,4 +70,7 @@ class NoCoordinator(GsdmError):
     def __str__(self) -> str:
         url, reason = self.args
         because = f" ({reason})" if reason else ""
-        return f"no coordinator answers at {url}{because}: start one with `gsdm serve`, or name another with --server"
+        return (
+            f"no coordinator answers at {url}{because}: start one with `gsdm serve`, "
+            "or name another with --server, or its home with GSDM_HOME"
+        )

@@ -157,8 +157,7 @@ class ContinuousQuery:
             raise QueryError(f"query {self.id!r}: count must be at least 1, got {count}")
         if time_s is not None and time_s <= 0:
             raise QueryError(f"query {self.id!r}: time must be greater than zero, got {time_s}")
-        if self._read_to_end:  # the reader may be ahead of the last site's report
-            self.wait(self._grid.settings.drop_timeout_s)
+        self._await_last_reports()
         with self._lock:
             self._require("activate")
             plan = self._plan
@@ -299,11 +298,17 @@ class ContinuousQuery:
 
     def run(self, count: int | None = None, time_s: float | None = None) -> ContinuousQuery:
         """Compile and install if that has not been done, and activate. Returns at once."""
+        self._await_last_reports()
         self._require("run")
         if self.state != "installed":
             self.install()
         self.activate(count, time_s)
         return self
+
+    def _await_last_reports(self) -> None:
+        """Whoever has read all results of a run may be ahead of what its sites report."""
+        if self._read_to_end:
+            self.wait(self._grid.settings.drop_timeout_s)
 
     def stop(self, timeout_s: float = 60.0) -> ContinuousQuery:
         """Deactivate and wait until everything has flowed out."""

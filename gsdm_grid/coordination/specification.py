@@ -386,7 +386,9 @@ def parse_stream(document: Mapping[str, Any], name: str, place: str, source: boo
         raise FlowError(f"{place}.interface", f"{interface!r} holds objects of one process: it cannot be submitted")
     for key in options:
         if found.known_options is not None and key not in found.known_options:
-            raise UnknownName(f"option of interface {interface!r}", str(key)[:80], found.known_options)
+            raise UnknownName(
+                f"option of interface {interface!r}", str(key)[:80], found.known_options, f"{place}.options"
+            )
     needed = {found.sink_option} if not source and found.sink_option else set()
     if "path" in {*options, *needed} & (found.known_options or frozenset()):
         _text(options.get("path"), f"{place}.options.path")

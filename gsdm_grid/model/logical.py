@@ -37,6 +37,10 @@ class LogicalWindow:
                 raise AttributeError(name) from None
             raise UnknownAttribute(self.type.name, name, self.type.attributes) from None
 
+    def __getitem__(self, name: str) -> Any:
+        """The value of an attribute, as a block gives its column."""
+        return getattr(self, name)
+
     def __setattr__(self, name: str, value: Any) -> None:
         raise TypeError(f"windows are immutable: use replace({name}=…) to make a changed one")
 

@@ -148,8 +148,8 @@ class Choice:
         own, other = self.winner.figures.get(figure), central.figures.get(figure)
         if not own or not other:
             return "the central plan was not measured by the same figure"
-        if figure in ("cost_s", "throughput"):
-            ratio = own / other if figure == "throughput" else other / own
+        if figure in ("cost_s", "throughput", "measured_throughput"):
+            ratio = other / own if figure == "cost_s" else own / other
             return f"{ratio:.2g} times as fast as the central plan"
         return f"its {figure} is {own / other:.2g} times that of the central plan"
 

@@ -42,7 +42,7 @@ class LateGroup(ThreadGroup):
 
     def stop(self, timeout_s):
         self.ending.set()
-        super().stop(timeout_s)
+        return super().stop(timeout_s)
 
 
 class LatePool(ThreadPool):
@@ -150,3 +150,13 @@ def test_a_query_that_was_uninstalled_while_it_was_activated_has_not_failed(begi
     query.uninstall()
     query._fail(NodeLost("q/compute.0", "it is gone"))  # as the activation or a node that was under way reports
     assert (query.state, query.error) == ("compiled", None)
+
+
+def test_a_query_whose_results_have_all_been_read_can_be_run_again_at_once(threads_grid):
+    source = register_input_stream("Radio", None, "synthetic_radio", window=64)
+    query = threads_grid.cq("identity", [source])
+    try:
+        ordinals = [int(o) for _ in range(30) for block in query.run(count=3).blocks() for o in block.ordinals]
+        assert ordinals == list(range(90))
+    finally:
+        query.drop()

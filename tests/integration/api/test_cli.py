@@ -184,6 +184,10 @@ def test_results_are_drawn_to_files(gsdm, spec, dropped, tmp_path):
     assert 'http-equiv="refresh"' in html.read_text()
     gsdm("results", "drawn", "--html", html)
     assert "refresh" not in html.read_text()
+    assert "50 windows drawn: " in gsdm("results", "drawn", "--png", png).output
+    refused = gsdm("results", "drawn", "--png", tmp_path / "nowhere" / "drawn.png", fails=True).output
+    assert "there is no folder" in refused
+    assert "Traceback" not in refused
 
 
 def test_results_are_plotted_until_the_run_is_over(gsdm, spec, dropped):

@@ -258,7 +258,8 @@ def test_if_nobody_answers_one_sentence_says_what_to_do(coordinator, text):
     with pytest.raises(GsdmError) as caught:
         coordinator.ask("query", "q")
     assert str(caught.value) == (
-        "no coordinator answers at http://127.0.0.1:1: start one with `gsdm serve`, or name another with --server"
+        "no coordinator answers at http://127.0.0.1:1: start one with `gsdm serve`, or name another with --server, "
+        "or its home with GSDM_HOME"
     )
 
 

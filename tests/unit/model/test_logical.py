@@ -17,6 +17,9 @@ def test_attributes_are_read_by_name(reading):
     window = reading.window(5, "a", [1, 2])
     assert (window.ts, window.name, window.x.tolist()) == (5, "a", [1, 2])
     assert window.type is reading
+    assert (window["ts"], window["name"]) == (5, "a")
+    with pytest.raises(UnknownAttribute):
+        _ = window["y"]
 
 
 def test_every_kind_of_attribute_is_stored_with_its_dtype(everything, make_block):
