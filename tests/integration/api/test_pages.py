@@ -317,9 +317,9 @@ def two_streams(grid, tmp_path_factory):
 @pytest.fixture
 def stopped(grid):
     """A query of a test's own, which it may run."""
-    grid.submit(FFT3, "driven")
-    yield "driven"
-    grid.drop("driven")
+    grid.submit(FFT3, "driven-page")
+    yield "driven-page"
+    grid.drop("driven-page")
 
 
 def choose(browser, name, value):
@@ -398,29 +398,29 @@ def test_a_live_view_that_is_held_asks_for_no_results(look, running):
 
 
 def test_buttons_run_scale_stop_and_resume_a_query(look, grid, stopped):
-    browser = look("/queries/driven")
+    browser = look("/queries/driven-page")
     browser.wait_for("document.querySelector('#drive-run').checkVisibility()")
     browser.click("#drive-run")
     browser.wait_for("!document.querySelector('#drive-deactivate').disabled")
-    assert grid.query("driven").state == "active"
+    assert grid.query("driven-page").state == "active"
     browser.evaluate("document.querySelector('#degree').value = 3")
     browser.click("#scale")
     browser.wait_for("!!document.querySelector(\"tr[data-key='compute.2']\")")
     assert browser.evaluate("document.querySelector('#degree').value") == "3"
     browser.click("#drive-deactivate")
     browser.wait_for("document.querySelector('#drive-activate').checkVisibility()")
-    assert grid.query("driven").state == "installed"
+    assert grid.query("driven-page").state == "installed"
     browser.wait_for("!document.querySelector('#drive-activate').disabled")
     browser.click("#drive-activate")
     browser.wait_for("document.querySelector('#drive-deactivate').checkVisibility()")
 
 
 def test_the_live_view_of_a_query_that_was_replaced_shows_its_new_results(look, grid, stopped):
-    browser = look("/queries/driven")
+    browser = look("/queries/driven-page")
     browser.wait_for("document.querySelector('#live-attribute').value === 'x'")
     radio = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 256, "rate": 200}}
-    grid.replace("driven", {"name": "driven", "inputs": [radio], "function": "polar"})
-    grid.run("driven")
+    grid.replace("driven-page", {"name": "driven-page", "inputs": [radio], "function": "polar"})
+    grid.run("driven-page")
     choose(browser, "attribute", "theta")
     browser.wait_for(f"{LIT} > 32")
 
