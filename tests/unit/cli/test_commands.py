@@ -70,7 +70,8 @@ def test_if_nobody_answers_one_line_says_what_to_do(gsdm, nobody, command):
     done = gsdm(*command.split())
     assert done.exit_code == 1
     assert done.stderr == (
-        f"error: no coordinator answers at {nobody}: start one with `gsdm serve`, or name another with --server\n"
+        f"error: no coordinator answers at {nobody}: start one with `gsdm serve`, or name another with --server, "
+        "or its home with GSDM_HOME\n"
     )
 
 
