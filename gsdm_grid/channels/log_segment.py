@@ -58,8 +58,8 @@ class Segment:
     def first_frame(self) -> Frame | None:
         """The first whole frame; None if there is none."""
         with self.path.open("rb", buffering=0) as file:
-            found = frames(file.fileno(), 0, self.size, self.first, None)
-            return next((item for item in found if isinstance(item, Frame)), None)
+            items = frames(file.fileno(), 0, self.size, self.first, None)
+            return next((item for item in items if isinstance(item, Frame)), None)
 
     def read(self, seq: int, size: int, following: int) -> Iterator[Frame | Gap]:
         """Frames and gaps in the first ``size`` bytes, from the one that holds window ``seq`` up to ``following``."""

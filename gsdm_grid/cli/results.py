@@ -77,8 +77,8 @@ def results(
             return
         blocks = client.numbered_blocks(name, start=start, until=until, stream=stream)
         if png or html:
-            drawing = Drawing(name, _sample_rate(client.query(name).specification), png, html, follow)
-            if windows := drawing.draw_all(blocks):
+            picture = ResultPicture(name, _sample_rate(client.query(name).specification), png, html, follow)
+            if windows := picture.draw_all(blocks):
                 typer.echo(f"{windows:,} windows drawn: {', '.join(str(file) for file in (png, html) if file)}")
             else:
                 typer.echo(f"there are no windows yet; is the query running? gsdm show {name}", err=True)
@@ -179,7 +179,7 @@ class Plot:
         return next((name for name, kind in kinds if not kind.is_string and kind.dtype != "timestamp"), None)
 
 
-class Drawing:
+class ResultPicture:
     """Pictures of results in files, for `gsdm results --png FILE --html FILE`."""
 
     def __init__(self, name: str, sample_rate: float, png: Path | None, html: Path | None, follow: bool) -> None:

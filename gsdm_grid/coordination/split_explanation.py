@@ -144,11 +144,11 @@ def _bound(spec: Mapping[str, Any]) -> Split:
     name = str(spec["template"])
     named = {key: value for key, value in spec.items() if key not in ("template", "args")}
     try:
-        given = TEMPLATES[name].signature.bind(*spec.get("args", []), **named)
+        bound = TEMPLATES[name].signature.bind(*spec.get("args", []), **named)
     except TypeError as error:
         raise FlowError(f"template {name!r}", str(error)) from None
-    given.apply_defaults()
-    arguments = dict(given.arguments)
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
     arguments |= arguments.pop("options", None) or {}
     w = arguments.pop("q") if name == "parasplit" else arguments.pop("w")
     return Split(name, w, arguments.pop("rfn"), arguments.pop("bfn", None), arguments)
