@@ -14,29 +14,10 @@ from gsdm_grid.channels.interface import (
 )
 
 
-def builtin_interfaces() -> None:
-    """Import the built-in interfaces, which registers them."""
-    from gsdm_grid.channels import (  # noqa: F401
-        generator,
-        memory,
-        player,
-        rawiq,
-        recorder,
-        result_log,
-        sigmf,
-        stdout,
-        tap,
-        tcp,
-        udp,
-        visualize,
-    )
-
-
 __all__ = [
     "EndOfStream",
     "InterfaceContext",
     "StreamInterface",
-    "builtin_interfaces",
     "check_accepted",
     "interfaces",
     "register_stream_interface",

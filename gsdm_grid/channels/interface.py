@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
@@ -149,6 +150,23 @@ class StreamInterface:
         return {}
 
 
+_BUILTIN = (
+    "gsdm_grid.channels.generator",
+    "gsdm_grid.channels.memory",
+    "gsdm_grid.channels.player",
+    "gsdm_grid.channels.rawiq",
+    "gsdm_grid.channels.recorder",
+    "gsdm_grid.channels.result_log",
+    "gsdm_grid.channels.sigmf",
+    "gsdm_grid.channels.stdout",
+    "gsdm_grid.channels.tap",
+    "gsdm_grid.channels.tcp",
+    "gsdm_grid.channels.udp",
+    "gsdm_grid.channels.visualize",
+)
+"""Modules that register the built-in interfaces when they are imported."""
+
+
 class InterfaceRegistry:
     """Stream interface classes by name. One per process."""
 
@@ -174,9 +192,7 @@ class InterfaceRegistry:
 
     def get(self, name: str) -> type[StreamInterface]:
         """The class of this name, of an installed package's entry point, or at a path ``package.module:Class``."""
-        from gsdm_grid.channels import builtin_interfaces
-
-        builtin_interfaces()
+        _load_builtin()
         if name in self._classes:
             return self._classes[name]
         for entry in metadata.entry_points(group=ENTRY_POINTS, name=name):
@@ -199,11 +215,15 @@ class InterfaceRegistry:
 
     def names(self) -> list[str]:
         """All registered names, sorted."""
-        from gsdm_grid.channels import builtin_interfaces
-
-        builtin_interfaces()
+        _load_builtin()
         known = {name for name, interface in self._classes.items() if not interface.internal}
         return sorted({*known, *metadata.entry_points(group=ENTRY_POINTS).names})
+
+
+@cache
+def _load_builtin() -> None:
+    for module in _BUILTIN:
+        importlib.import_module(module)
 
 
 def _from_path(path: str) -> type[StreamInterface]:
