@@ -36,21 +36,21 @@ from api.segments import Segments
 from api.settings import ServiceSettings
 from api.store import Store, events, queries, streams
 from api.trials import Trials
-from gsdm_grid.channels.log_segment import end_of
-from gsdm_grid.channels.result_log import ResultLog
-from gsdm_grid.coordination import ContinuousQuery, Grid, references
-from gsdm_grid.coordination.specification import (
+from gsdm_grid.channels import ResultLog, end_of
+from gsdm_grid.coordination import (
     KEPT,
+    ContinuousQuery,
+    Grid,
     QuerySpecification,
     Stop,
     parse,
     parse_stop,
+    references,
     with_degree,
     with_plan,
 )
 from gsdm_grid.errors import FlowError, GsdmError, NodeLost, ResourceError, UnknownName
-from gsdm_grid.flow import TEMPLATES, DataFlow
-from gsdm_grid.flow.templates import at_most
+from gsdm_grid.flow import TEMPLATES, DataFlow, at_most
 from gsdm_grid.functions import functions
 from gsdm_grid.planning import (
     Demands,
@@ -61,8 +61,8 @@ from gsdm_grid.planning import (
     placement_policy,
     placement_warnings,
     resumption,
+    scaled_sites,
 )
-from gsdm_grid.planning.split_sites import scaled_sites
 from resource_manager.policy import AutoscalePolicy
 from resource_manager.pools import named_pools, own_pools
 

@@ -20,8 +20,7 @@ from typing import Any
 from api.auth import Role
 from api.data_folders import check_files
 from api.errors import Problem
-from gsdm_grid.channels import StreamInterface, interfaces
-from gsdm_grid.channels.generator import GeneratorSource
+from gsdm_grid.channels import GeneratorSource, StreamInterface, interfaces
 from gsdm_grid.errors import FlowError
 from gsdm_grid.functions import FUNCTION
 

@@ -14,17 +14,25 @@ from api.installed import calls_code
 from api.segments import Segments
 from gsdm_grid import Grid
 from gsdm_grid.channels import interfaces
-from gsdm_grid.coordination import RegisteredStream
-from gsdm_grid.coordination.optimizing import hosts_counter
-from gsdm_grid.coordination.specification import QuerySpecification, without_plan, work_of
-from gsdm_grid.coordination.trial_runs import pool_limits
+from gsdm_grid.coordination import (
+    QuerySpecification,
+    RegisteredStream,
+    hosts_counter,
+    pool_limits,
+    without_plan,
+    work_of,
+)
 from gsdm_grid.errors import FlowError, GsdmError
-from gsdm_grid.planning import placement_policy
-from gsdm_grid.planning.candidates import Candidate
-from gsdm_grid.planning.criteria import Criteria, read_criteria
-from gsdm_grid.planning.plan_space import Limits, PlanSpace
-from gsdm_grid.planning.search import SearchOptions
-from gsdm_grid.planning.staleness import work_fingerprint
+from gsdm_grid.planning import (
+    Candidate,
+    Criteria,
+    Limits,
+    PlanSpace,
+    SearchOptions,
+    placement_policy,
+    read_criteria,
+    work_fingerprint,
+)
 
 DEFAULT_MOST = 8
 FASTER_BLOCKS = 4

@@ -20,12 +20,9 @@ from api.segments import Segments
 from api.store import Store
 from api.store import optimizations as table
 from api.trials import Trials
-from gsdm_grid.coordination.trial_runs import this_machine
+from gsdm_grid.coordination import this_machine
 from gsdm_grid.ids import IdFactory
-from gsdm_grid.planning.choice import Failure, Outcome
-from gsdm_grid.planning.search import Search, TrialRequest, replayed
-from gsdm_grid.planning.staleness import stale
-from gsdm_grid.planning.trial import TrialResult
+from gsdm_grid.planning import Failure, Outcome, Search, TrialRequest, TrialResult, replayed, stale
 
 OVER = ("published", "failed")
 """States in which nothing more happens by itself."""

@@ -30,8 +30,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from api.errors import Problem
-from gsdm_grid.functions import PackageSet, PackageSets, packages
-from gsdm_grid.functions.packages import pack, unpack
+from gsdm_grid.functions import PackageSet, PackageSets, pack, packages, unpack
 
 INSTALL_S = 300.0
 """How long pip may take for one bundle."""

@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from gsdm_grid.channels.result_log import ResultLog
-from gsdm_grid.model import STREAM, Array, AttributeType, Column, PhysicalWindow, Ragged, StreamType, as_array
-from gsdm_grid.model.columns import as_dense
+from gsdm_grid.channels import ResultLog
+from gsdm_grid.model import STREAM, Array, AttributeType, Column, PhysicalWindow, Ragged, StreamType, as_array, as_dense
 
 Blocks = Sequence[tuple[int, PhysicalWindow]]
 _VIEW_NUMBERS = 2_000_000

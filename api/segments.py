@@ -19,8 +19,7 @@ from api.operations import Operations
 from api.store import Store
 from api.store import segments as table
 from gsdm_grid import Grid
-from gsdm_grid.coordination import RegisteredStream
-from gsdm_grid.coordination.specification import check_name, parse_stream
+from gsdm_grid.coordination import RegisteredStream, check_name, parse_stream
 from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.flow import central
 from gsdm_grid.ids import IdFactory

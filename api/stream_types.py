@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from api.errors import Problem
 from api.store import Store, streams, types
-from gsdm_grid.coordination.references import Kind
+from gsdm_grid.coordination import Kind
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.functions import StreamFunction, functions
 from gsdm_grid.model import STREAM, StreamType, TypeRegistry, create_stream_type, stream_types

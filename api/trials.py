@@ -20,10 +20,7 @@ from api.store import Store, optimizations
 from api.store import trials as table
 from gsdm_grid import Grid
 from gsdm_grid.channels import interfaces
-from gsdm_grid.coordination import RegisteredStream
-from gsdm_grid.coordination.optimizing import too_short
-from gsdm_grid.coordination.specification import QuerySpecification
-from gsdm_grid.coordination.trial_runs import TrialRun, run_trial, this_machine
+from gsdm_grid.coordination import QuerySpecification, RegisteredStream, TrialRun, run_trial, this_machine, too_short
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.planning import placement_policy
 

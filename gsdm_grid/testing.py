@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from gsdm_grid.functions import NeedMore, StreamView, functions
-from gsdm_grid.functions.sqf import StreamFunction
+from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, functions
 from gsdm_grid.model import PhysicalWindow
 
 Found = TypeVar("Found")

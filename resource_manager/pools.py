@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from gsdm_grid.config import Settings
-from gsdm_grid.hosts import HostPool, RayPool, SparkPool
-from gsdm_grid.hosts.elsewhere import ElsewherePool, PoolProcess
-from gsdm_grid.hosts.spark import ON_RAY
+from gsdm_grid.hosts import ON_RAY, ElsewherePool, HostPool, PoolProcess, RayPool, SparkPool
 from gsdm_grid.planning import HostKind
 from resource_manager.spark_cluster import SparkCluster
 from resource_manager.spark_daemons import RayDaemons

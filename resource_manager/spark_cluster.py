@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gsdm_grid.errors import ResourceError
-from gsdm_grid.hosts.executors import Observe
-from gsdm_grid.hosts.kept_process import KeptProcess
+from gsdm_grid.hosts import KeptProcess, Observe
 from resource_manager.spark_daemons import START_S, Daemons
 from resource_manager.spark_fleet import FleetSettings, SparkFleet
 from resource_manager.spark_slots import Claimed, SlotBook, WorkerState

@@ -10,8 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from gsdm_grid.errors import ResourceError
-from gsdm_grid.hosts.leases import CPU, clusters_machines
-from gsdm_grid.hosts.spark_daemon import LOOPBACK, MasterRole, SparkDaemon, WorkerRole
+from gsdm_grid.hosts import (
+    CPU,
+    LOOPBACK,
+    MasterRole,
+    SparkDaemon,
+    WorkerRole,
+    clusters_machines,
+)
 
 NAMESPACE = "gsdm-spark"
 START_S = 60.0

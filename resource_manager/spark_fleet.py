@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gsdm_grid.errors import ResourceError
-from gsdm_grid.hosts.spark_daemon import MasterRole, WorkerRole
+from gsdm_grid.hosts import MasterRole, WorkerRole
 from resource_manager.spark_daemons import START_S, Daemon, Daemons
 from resource_manager.spark_slots import Decommission, EndWorker, StartWorkers, Step, WorkerState, next_steps
 

@@ -26,8 +26,7 @@ from api.schemas import (
 )
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.flow import TEMPLATES
-from gsdm_grid.functions import functions
-from gsdm_grid.functions.sqf import Kind
+from gsdm_grid.functions import Kind, functions
 
 COMMON = ("unauthorized", "forbidden", "invalid-request")
 router = APIRouter(prefix="/v1", tags=["functions"])

@@ -25,7 +25,7 @@ from api.schemas import (
     StreamPage,
 )
 from gsdm_grid.channels import StreamInterface, interfaces
-from gsdm_grid.coordination.specification import shared_unless_told
+from gsdm_grid.coordination import shared_unless_told
 
 COMMON = ("unauthorized", "forbidden", "invalid-request")
 POSTED: dict[int | str, dict[str, Any]] = {

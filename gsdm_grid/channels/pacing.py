@@ -5,8 +5,7 @@ Never waits; it only knows what is due.
 
 from __future__ import annotations
 
-from gsdm_grid.model import Array, Clock
-from gsdm_grid.model.types import NANOSECONDS
+from gsdm_grid.model import NANOSECONDS, Array, Clock
 
 
 class Pacer:

@@ -22,9 +22,7 @@ import numpy as np
 from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces, path_in
 from gsdm_grid.channels.pacing import Pacer
 from gsdm_grid.errors import QueryError, SchemaError
-from gsdm_grid.model import Array, PhysicalWindow, Ragged, StreamType, Text, cut, row_slice
-from gsdm_grid.model.columns import check_column
-from gsdm_grid.model.types import NANOSECONDS
+from gsdm_grid.model import NANOSECONDS, Array, PhysicalWindow, Ragged, StreamType, Text, check_column, cut, row_slice
 
 OFFSETS = ".offsets"
 """What follows the name of an attribute in the name of the array that holds its offsets (see `Ragged`)."""

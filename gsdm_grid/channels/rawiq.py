@@ -25,8 +25,7 @@ import numpy as np
 from gsdm_grid.channels.interface import equally_long, interfaces
 from gsdm_grid.channels.player import RecordedSource, Recording, positive
 from gsdm_grid.errors import QueryError, SchemaError
-from gsdm_grid.model import Array, PhysicalWindow, StreamType, row_slice
-from gsdm_grid.model.types import NANOSECONDS
+from gsdm_grid.model import NANOSECONDS, Array, PhysicalWindow, StreamType, row_slice
 
 _NAME = re.compile(r"^([cr])(?:(f32|f64|i32|i16|u32|u16)_(le|be)|(i8|u8))$")
 _ALLOWED = "c or r, then f32, f64, i32, i16, u32, u16 with _le or _be, or i8, u8; such as cf32_le, ci16_be, cu8"

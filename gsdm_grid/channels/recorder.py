@@ -22,8 +22,7 @@ import numpy as np
 from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces, path_in
 from gsdm_grid.channels.player import OFFSETS, PlayerSource
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
-from gsdm_grid.model import Array, AttributeType, PhysicalWindow, Ragged, StreamType
-from gsdm_grid.model.columns import as_ragged
+from gsdm_grid.model import Array, AttributeType, PhysicalWindow, Ragged, StreamType, as_ragged
 
 
 class _NpyFile:

@@ -24,8 +24,7 @@ from gsdm_grid.channels.interface import equally_long, interfaces, path_in
 from gsdm_grid.channels.player import positive
 from gsdm_grid.channels.rawiq import RawRecording, RawSource, SampleFormat, Segment, sample_ts, vectors
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
-from gsdm_grid.model import PhysicalWindow, Ragged, StreamType
-from gsdm_grid.model.types import NANOSECONDS
+from gsdm_grid.model import NANOSECONDS, PhysicalWindow, Ragged, StreamType
 
 _META, _DATA = ".sigmf-meta", ".sigmf-data"
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(?:Z|[+-]00:00)?$")

@@ -169,7 +169,7 @@ def _asked(name: str, server: str | None, token: str | None, question: Callable[
 
 def _flow_of(spec: Any) -> DataFlow:
     """The data flow in a specification: of a whole query, or of a data flow alone."""
-    from gsdm_grid.coordination.specification import parse
+    from gsdm_grid.coordination import parse
     from gsdm_grid.flow import build
 
     if isinstance(spec, Mapping) and "inputs" in spec:

@@ -39,10 +39,16 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="The outcome as JSON on the last line.")] = False,
 ) -> None:
     """Show what parallel plans are for: compare and measure some, let one grow while it runs, draw pictures."""
-    from gsdm_grid.apps.radio.demo import DemoOptions, run_demo
-    from gsdm_grid.apps.radio.demo_verdict import report_json
-    from gsdm_grid.apps.radio.demo_view import LiveView, PlainView, headline, show_report
-    from gsdm_grid.apps.radio.picture_viewer import open_picture
+    from gsdm_grid.apps.radio import (
+        DemoOptions,
+        LiveView,
+        PlainView,
+        headline,
+        open_picture,
+        report_json,
+        run_demo,
+        show_report,
+    )
 
     end_on_signals()
     # JSON has the standard output to itself; a copy of the error stream, because the demo lends that to Spark

@@ -29,7 +29,7 @@ from gsdm_grid.errors import QueryError
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from gsdm_grid.channels.window_picture import WindowPicture
+    from gsdm_grid.channels import WindowPicture
     from gsdm_grid.client import Client, NumberedBlock
     from gsdm_grid.model import PhysicalWindow
 
@@ -159,7 +159,7 @@ class Plot:
         import numpy as np
 
         from gsdm_grid import Polar, Radio
-        from gsdm_grid.apps.radio.pictures import spectral_power, spectrum_text
+        from gsdm_grid.apps.radio import spectral_power, spectrum_text
 
         if block.type.is_under(Radio) or block.type.is_under(Polar):
             power = spectral_power(block).mean(axis=0)
@@ -206,7 +206,7 @@ class ResultPicture:
 
     def _take(self, block: PhysicalWindow) -> None:
         from gsdm_grid import Polar, Radio
-        from gsdm_grid.channels.window_picture import WindowPicture
+        from gsdm_grid.channels import WindowPicture
 
         if self._picture is None:
             is_spectrum = block.type.is_under(Radio) or block.type.is_under(Polar)

@@ -11,9 +11,8 @@ from gsdm_grid.cli.flows import document_of, stored_specification
 from gsdm_grid.errors import QueryError
 
 if TYPE_CHECKING:
-    from gsdm_grid.coordination.split_explanation import Explanation
-    from gsdm_grid.coordination.split_profile import SplitProfile
-    from gsdm_grid.planning.split_cost import Prediction
+    from gsdm_grid.coordination import Explanation, SplitProfile
+    from gsdm_grid.planning import Prediction
 
 profile = typer.Typer(no_args_is_help=True, help="Measure what things cost on this installation, and keep it.")
 app.add_typer(profile, name="profile", rich_help_panel=HERE)
@@ -31,8 +30,7 @@ def profile_split(
 
     The size of physical windows that queries use is left as it is: that is `gsdm tune`.
     """
-    from gsdm_grid.coordination import split_trials
-    from gsdm_grid.coordination.split_profile import keep_profile
+    from gsdm_grid.coordination import keep_profile, split_trials
     from gsdm_grid.planning import placement_policy
 
     end_on_signals()
@@ -67,8 +65,7 @@ def explain(
     Rates are for one core per site. What splitting costs here is measured by `gsdm profile split`; what becomes of the
     tuples is seen from a sample of the source, unless -b and -o say it.
     """
-    from gsdm_grid.coordination.split_explanation import Wanted, explain_split, has_split
-    from gsdm_grid.coordination.split_trials import used_block_bytes
+    from gsdm_grid.coordination import Wanted, explain_split, has_split, used_block_bytes
 
     document = stored_specification(spec, server, token) or document_of(spec)
     if isinstance(document, str):
@@ -87,7 +84,7 @@ def explain(
 
 def _show_flow(document: dict[str, Any], as_json: bool) -> None:
     """A query in which nothing is split: its data flow as it is."""
-    from gsdm_grid.coordination.specification import flow_of
+    from gsdm_grid.coordination import flow_of
 
     flow = flow_of(document)
     if as_json:
@@ -100,8 +97,7 @@ def _show_flow(document: dict[str, Any], as_json: bool) -> None:
 
 def _profile_for(document: dict[str, Any]) -> SplitProfile:
     """The profile for the query's placement; if there is none, the one on threads, which is quick to get."""
-    from gsdm_grid.coordination.split_explanation import DEFAULT_PLACEMENT
-    from gsdm_grid.coordination.split_profile import kept_profile, needed_profile
+    from gsdm_grid.coordination import DEFAULT_PLACEMENT, kept_profile, needed_profile
 
     wanted = str(document.get("placement") or DEFAULT_PLACEMENT)
     return kept_profile(wanted) or kept_profile("threads") or needed_profile(wanted)

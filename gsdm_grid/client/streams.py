@@ -23,8 +23,7 @@ from gsdm_grid.client.exchanges import Pause, Request, successful, unreachable
 from gsdm_grid.client.problems import ApiProblem
 from gsdm_grid.client.retries import BUSY, RetryPolicy
 from gsdm_grid.errors import ChannelError
-from gsdm_grid.model import PhysicalWindow, cut
-from gsdm_grid.model.arrow import SEQ
+from gsdm_grid.model import SEQ, PhysicalWindow, cut
 
 E = TypeVar("E")
 Start = int | str

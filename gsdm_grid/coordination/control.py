@@ -19,10 +19,8 @@ from typing import Any
 import msgpack
 import zmq
 
-from gsdm_grid.channels.keys import InstallationKey
-from gsdm_grid.engine import unpack_error
-from gsdm_grid.engine.runner import Waker
-from gsdm_grid.engine.staging import piece
+from gsdm_grid.channels import InstallationKey
+from gsdm_grid.engine import Waker, piece, unpack_error
 from gsdm_grid.errors import NodeLost, ResourceError
 
 PING_S = 2.0

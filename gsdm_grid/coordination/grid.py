@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from gsdm_grid.channels.keys import InstallationKey
-from gsdm_grid.channels.profiling import remembered_block_bytes
+from gsdm_grid.channels import InstallationKey, remembered_block_bytes
 from gsdm_grid.config import Settings
 from gsdm_grid.coordination.control import ControlServer, Event
 from gsdm_grid.coordination.progress import StartProgress

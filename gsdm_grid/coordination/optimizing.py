@@ -16,12 +16,23 @@ from gsdm_grid.coordination.trial_runs import TrialRun, pool_limits, run_trial
 from gsdm_grid.errors import FlowError, GsdmError, PlanError, ResourceError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.functions import StreamFunction
-from gsdm_grid.planning import PlacementPolicy, StreamSpec, compile_flow, placement_policy
-from gsdm_grid.planning.candidates import Stage, Work
-from gsdm_grid.planning.choice import Choice, Failure, Outcome
-from gsdm_grid.planning.criteria import read_criteria
-from gsdm_grid.planning.plan_space import Limits, PlanSpace
-from gsdm_grid.planning.search import Search, SearchOptions, TrialRequest
+from gsdm_grid.planning import (
+    Choice,
+    Failure,
+    Limits,
+    Outcome,
+    PlacementPolicy,
+    PlanSpace,
+    Search,
+    SearchOptions,
+    Stage,
+    StreamSpec,
+    TrialRequest,
+    Work,
+    compile_flow,
+    placement_policy,
+    read_criteria,
+)
 
 TEMPLATES = ("PCC", "pipe")
 Told = Callable[[TrialRequest, Outcome], None]

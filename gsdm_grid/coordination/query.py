@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from gsdm_grid.channels.memory import MemorySink
+from gsdm_grid.channels import MemorySink
 from gsdm_grid.coordination import lifecycle
 from gsdm_grid.coordination.control import Event
 from gsdm_grid.coordination.installation import Installation

@@ -12,26 +12,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gsdm_grid.channels import POLICIES as OVERLOAD_POLICIES
 from gsdm_grid.channels import check_accepted, interfaces
-from gsdm_grid.channels.overload import POLICIES as OVERLOAD_POLICIES
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.engine import check_schedule
 from gsdm_grid.errors import FlowError, GsdmError, SchemaError, UnknownName
 from gsdm_grid.flow import TEMPLATES, DataFlow, build
 from gsdm_grid.functions import functions
 from gsdm_grid.model import StreamType, TypeRegistry, create_stream_type, stream_types
-from gsdm_grid.planning import Demands, parse_demands, placement_policy
-from gsdm_grid.planning.candidates import (
+from gsdm_grid.planning import (
     CENTRAL,
     Candidate,
+    Demands,
     Parallel,
     Stage,
     Work,
+    parse_demands,
+    placement_policy,
     planned_flow,
     read_plan,
+    stages_of,
     strategies_of,
 )
-from gsdm_grid.planning.fixed_plans import stages_of
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 MEMBERS = (

@@ -19,11 +19,9 @@ from gsdm_grid.coordination.split_profile import SplitProfile
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.errors import FlowError, GsdmError, QueryError
 from gsdm_grid.flow import TEMPLATES
-from gsdm_grid.functions.routing import routing
+from gsdm_grid.functions import routing
 from gsdm_grid.model import PhysicalWindow
-from gsdm_grid.planning.split_choice import DEFAULT_B, SplitChoice, choose_split
-from gsdm_grid.planning.split_cost import StreamShares
-from gsdm_grid.planning.split_sample import SplitSample, joined
+from gsdm_grid.planning import DEFAULT_B, SplitChoice, SplitSample, StreamShares, choose_split, joined
 
 SPLITS = ("splitstream", "fsplit", "exptree", "maxtree", "autosplit", "splittree", "parasplit")
 DEFAULT_PLACEMENT = "grid"

@@ -22,11 +22,9 @@ from gsdm_grid.coordination.grid import DEFAULT_BLOCK_BYTES, Grid
 from gsdm_grid.coordination.split_profile import SplitProfile
 from gsdm_grid.coordination.streams import register_input_stream, register_result_stream
 from gsdm_grid.flow import DataFlow, mapstream, parasplit, pipe, splitstream
-from gsdm_grid.functions.routing import routing
+from gsdm_grid.functions import routing
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
-from gsdm_grid.planning.plan import Plan
-from gsdm_grid.planning.split_fit import Observed, fit, median_error
-from gsdm_grid.planning.split_sites import observations
+from gsdm_grid.planning import Observed, Plan, fit, median_error, observations
 
 ATTRIBUTES = (
     *("kind", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos"),

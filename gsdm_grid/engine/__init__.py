@@ -4,7 +4,19 @@ It knows operators, functions and channels, but not where it is hosted (`gsdm_gr
 (`gsdm_grid.coordination`).
 """
 
+from gsdm_grid.engine.memory import keep_freed_memory
 from gsdm_grid.engine.node import Schedule, WorkingNode, check_schedule
-from gsdm_grid.engine.runner import Bootstrap, run_node, unpack_error
+from gsdm_grid.engine.runner import Bootstrap, Waker, run_node, unpack_error
+from gsdm_grid.engine.staging import piece
 
-__all__ = ["Bootstrap", "Schedule", "WorkingNode", "check_schedule", "run_node", "unpack_error"]
+__all__ = [
+    "Bootstrap",
+    "Schedule",
+    "Waker",
+    "WorkingNode",
+    "check_schedule",
+    "keep_freed_memory",
+    "piece",
+    "run_node",
+    "unpack_error",
+]

@@ -22,8 +22,8 @@ from gsdm_grid.operators import (
     TimeOverlap,
     Union,
     WindowRouter,
+    added_up,
 )
-from gsdm_grid.operators.keyed_merge import added_up
 from gsdm_grid.planning import PlanOperator
 
 

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from gsdm_grid.errors import FlowError, FunctionError
-from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, function_value, raised_by_user_code
-from gsdm_grid.functions.registry import is_library
+from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, function_value, is_library, raised_by_user_code
 from gsdm_grid.model import NO_MARK, LogicalWindow, PhysicalWindow, StreamType, cut
 from gsdm_grid.operators import Blocks, Held, StreamOperator
 

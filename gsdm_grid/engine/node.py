@@ -14,10 +14,17 @@ from typing import Any
 
 import cloudpickle
 
-from gsdm_grid.channels import InterfaceContext, StreamInterface, interfaces
-from gsdm_grid.channels.channel import ChannelLimits, End
-from gsdm_grid.channels.data_plane import DataPlane
-from gsdm_grid.channels.tap import Tap, Taps, TapSource
+from gsdm_grid.channels import (
+    ChannelLimits,
+    DataPlane,
+    End,
+    InterfaceContext,
+    StreamInterface,
+    Tap,
+    Taps,
+    TapSource,
+    interfaces,
+)
 from gsdm_grid.engine.catalogue import make_operator
 from gsdm_grid.engine.execute import Execute
 from gsdm_grid.engine.statistics import CpuTimer, NodeStatistics, OperatorStatistics

@@ -18,9 +18,15 @@ from typing import Any
 import msgpack
 import zmq
 
-from gsdm_grid.channels import InterfaceContext, StreamInterface, shared_memory
-from gsdm_grid.channels.data_plane import DataPlane, local_address, machine_id
-from gsdm_grid.channels.keys import InstallationKey
+from gsdm_grid.channels import (
+    DataPlane,
+    InstallationKey,
+    InterfaceContext,
+    StreamInterface,
+    local_address,
+    machine_id,
+    shared_memory,
+)
 from gsdm_grid.engine.memory import keep_freed_memory
 from gsdm_grid.engine.node import WorkingNode
 from gsdm_grid.engine.staging import stage

@@ -23,11 +23,10 @@ from typing import Any
 import msgpack
 import zmq
 
-from gsdm_grid.channels.keys import InstallationKey
+from gsdm_grid.channels import InstallationKey
 from gsdm_grid.config import cache_folder
 from gsdm_grid.errors import GsdmError, ResourceError
-from gsdm_grid.functions import PackageSet, packages
-from gsdm_grid.functions.packages import digest_of, unpack
+from gsdm_grid.functions import PackageSet, digest_of, packages, unpack
 
 PIECE_BYTES = 1 << 20
 AHEAD = 8

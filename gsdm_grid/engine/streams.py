@@ -10,8 +10,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from gsdm_grid.channels import EndOfStream, InterfaceContext, StreamInterface
-from gsdm_grid.channels.channel import End, Inlet, Item, Outlet
+from gsdm_grid.channels import (
+    End,
+    EndOfStream,
+    Inlet,
+    InterfaceContext,
+    Item,
+    Outlet,
+    StreamInterface,
+)
 from gsdm_grid.engine.statistics import StreamStatistics
 from gsdm_grid.errors import GsdmError, InternalError, QueryError
 from gsdm_grid.functions import raised_by_user_code

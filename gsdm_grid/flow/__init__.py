@@ -7,6 +7,15 @@ Only the logical graph lives here: functions, arcs and logical sites. Binding it
 from gsdm_grid.flow.drawing import arcs, label
 from gsdm_grid.flow.graph import DataFlow, Input, Role, Site, Vertex, json_value, renamed, repeated
 from gsdm_grid.flow.pushdown import push_selections
+from gsdm_grid.flow.split_shapes import (
+    Fanouts,
+    autosplit_choice,
+    cumulative_fanouts,
+    exptree_fanouts,
+    maxtree_fanouts,
+    tree_nodes,
+    window_splitters,
+)
 from gsdm_grid.flow.splitting import (
     autosplit,
     exptree,
@@ -19,37 +28,35 @@ from gsdm_grid.flow.splitting import (
     splittree,
 )
 from gsdm_grid.flow.template_registry import TEMPLATES, Template, template
-from gsdm_grid.flow.templates import (
-    PCC,
-    build,
-    central,
-    lpipe,
-    parallel,
-    parallelize,
-    partition,
-    pipe,
-)
+from gsdm_grid.flow.templates import BRANCH, PCC, at_most, build, central, lpipe, parallel, parallelize, partition, pipe
 
 __all__ = [
+    "BRANCH",
     "PCC",
     "TEMPLATES",
     "DataFlow",
+    "Fanouts",
     "Input",
     "Role",
     "Site",
     "Template",
     "Vertex",
     "arcs",
+    "at_most",
     "autosplit",
+    "autosplit_choice",
     "build",
     "central",
+    "cumulative_fanouts",
     "exptree",
+    "exptree_fanouts",
     "fsplit",
     "json_value",
     "label",
     "lpipe",
     "mapstream",
     "maxtree",
+    "maxtree_fanouts",
     "mergestream",
     "parallel",
     "parallelize",
@@ -62,4 +69,6 @@ __all__ = [
     "splitstream",
     "splittree",
     "template",
+    "tree_nodes",
+    "window_splitters",
 ]

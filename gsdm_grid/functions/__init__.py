@@ -5,21 +5,34 @@ they are executed in `gsdm_grid.engine`.
 """
 
 from gsdm_grid.functions.collecting import Collector, is_inside
-from gsdm_grid.functions.lengths import Lengths, added_lengths, equal_parts, fixed_lengths, same_lengths
-from gsdm_grid.functions.packages import PackageSet, PackageSets, packages
+from gsdm_grid.functions.expressions import Checked, Expression, TupleFault, parsed
+from gsdm_grid.functions.hashing import hash_values, mixed
+from gsdm_grid.functions.lengths import (
+    Lengths,
+    added_lengths,
+    check_divides,
+    degree_of,
+    equal_parts,
+    fixed_lengths,
+    same_lengths,
+)
+from gsdm_grid.functions.neighbours import OVERLAPPING
+from gsdm_grid.functions.packages import PackageSet, PackageSets, digest_of, pack, packages, unpack
 from gsdm_grid.functions.registry import (
     FUNCTION,
     FunctionRegistry,
     function_reference,
     function_value,
     functions,
+    is_library,
     reference,
     resolve,
 )
 from gsdm_grid.functions.routes import Route, per_tuple, route_value
 from gsdm_grid.functions.routing import OMIT, Decision, Routing, routing
-from gsdm_grid.functions.sqf import Parameter, Params, StreamFunction, same_type, sqf
+from gsdm_grid.functions.sqf import Kind, Parameter, Params, StreamFunction, same_type, sqf
 from gsdm_grid.functions.strategies import (
+    ROUND_ROBIN,
     WINDOW_DISTRIBUTE,
     WINDOW_SPLIT,
     Strategy,
@@ -27,23 +40,21 @@ from gsdm_grid.functions.strategies import (
     window_split,
 )
 from gsdm_grid.functions.user_code import raised_by_user_code
-from gsdm_grid.functions.windows import (
-    NeedMore,
-    StreamView,
-    current_window,
-    first_within,
-    sliding_window,
-    time_window,
-)
+from gsdm_grid.functions.windows import NeedMore, StreamView, current_window, first_within, sliding_window, time_window
 
 __all__ = [
     "FUNCTION",
     "OMIT",
+    "OVERLAPPING",
+    "ROUND_ROBIN",
     "WINDOW_DISTRIBUTE",
     "WINDOW_SPLIT",
+    "Checked",
     "Collector",
     "Decision",
+    "Expression",
     "FunctionRegistry",
+    "Kind",
     "Lengths",
     "NeedMore",
     "PackageSet",
@@ -55,16 +66,25 @@ __all__ = [
     "Strategy",
     "StreamFunction",
     "StreamView",
+    "TupleFault",
     "added_lengths",
+    "check_divides",
     "current_window",
+    "degree_of",
+    "digest_of",
     "equal_parts",
     "first_within",
     "fixed_lengths",
     "function_reference",
     "function_value",
     "functions",
+    "hash_values",
     "is_inside",
+    "is_library",
+    "mixed",
+    "pack",
     "packages",
+    "parsed",
     "per_tuple",
     "raised_by_user_code",
     "reference",
@@ -76,6 +96,7 @@ __all__ = [
     "sliding_window",
     "sqf",
     "time_window",
+    "unpack",
     "window_distribute",
     "window_split",
 ]

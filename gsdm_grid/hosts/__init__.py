@@ -5,9 +5,33 @@ One file per kind: threads of this process, processes of this machine, Ray actor
 """
 
 from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest
+from gsdm_grid.hosts.elsewhere import ElsewherePool, PoolProcess
+from gsdm_grid.hosts.executors import Observe
+from gsdm_grid.hosts.kept_process import KeptProcess
+from gsdm_grid.hosts.leases import CPU, clusters_machines
 from gsdm_grid.hosts.process import ProcessPool
 from gsdm_grid.hosts.ray import RayPool
-from gsdm_grid.hosts.spark import SparkPool
+from gsdm_grid.hosts.spark import ON_RAY, SparkPool
+from gsdm_grid.hosts.spark_daemon import LOOPBACK, MasterRole, SparkDaemon, WorkerRole
 from gsdm_grid.hosts.thread import ThreadPool
 
-__all__ = ["HostGroup", "HostPool", "HostRequest", "ProcessPool", "RayPool", "SparkPool", "ThreadPool"]
+__all__ = [
+    "CPU",
+    "LOOPBACK",
+    "ON_RAY",
+    "ElsewherePool",
+    "HostGroup",
+    "HostPool",
+    "HostRequest",
+    "KeptProcess",
+    "MasterRole",
+    "Observe",
+    "PoolProcess",
+    "ProcessPool",
+    "RayPool",
+    "SparkDaemon",
+    "SparkPool",
+    "ThreadPool",
+    "WorkerRole",
+    "clusters_machines",
+]

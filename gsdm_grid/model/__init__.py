@@ -4,11 +4,13 @@ What moves and how it lies in memory is here; what functions do with windows is 
 they travel between working nodes in `gsdm_grid.channels`.
 """
 
+from gsdm_grid.model.arrow import SEQ, stream_schema, to_stream_batch
 from gsdm_grid.model.clock import Clock, SystemClock
-from gsdm_grid.model.columns import Array, Column, Ragged, Text, row_slice
+from gsdm_grid.model.columns import Array, Column, Ragged, Text, as_dense, as_ragged, check_column, read_only, row_slice
 from gsdm_grid.model.logical import LogicalWindow
 from gsdm_grid.model.physical import NO_MARK, Ordinals, PhysicalWindow, as_array, cut, cut_at, join_ordinals, shifted
 from gsdm_grid.model.types import (
+    NANOSECONDS,
     STREAM,
     AttributeType,
     StreamType,
@@ -19,7 +21,9 @@ from gsdm_grid.model.types import (
 )
 
 __all__ = [
+    "NANOSECONDS",
     "NO_MARK",
+    "SEQ",
     "STREAM",
     "Array",
     "AttributeType",
@@ -34,12 +38,18 @@ __all__ = [
     "Text",
     "TypeRegistry",
     "as_array",
+    "as_dense",
+    "as_ragged",
+    "check_column",
     "create_stream_type",
     "cut",
     "cut_at",
     "join_ordinals",
+    "read_only",
     "row_slice",
     "seconds",
     "shifted",
+    "stream_schema",
     "stream_types",
+    "to_stream_batch",
 ]

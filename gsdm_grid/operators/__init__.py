@@ -5,7 +5,7 @@ engine feeds them.
 """
 
 from gsdm_grid.operators.base import Blocks, Held, StreamOperator
-from gsdm_grid.operators.keyed_merge import KeyAggregate, KeyJoin
+from gsdm_grid.operators.keyed_merge import KeyAggregate, KeyJoin, added_up
 from gsdm_grid.operators.os_join import OSJoin
 from gsdm_grid.operators.overlap import SlidingOverlap, TimeOverlap
 from gsdm_grid.operators.s_merge import SMerge
@@ -26,4 +26,5 @@ __all__ = [
     "TimeOverlap",
     "Union",
     "WindowRouter",
+    "added_up",
 ]

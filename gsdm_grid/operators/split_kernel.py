@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from gsdm_grid.model.columns import read_only
+from gsdm_grid.model import read_only
 
 _UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _NOBODY = read_only(np.zeros(0, bool))

@@ -4,7 +4,20 @@ The compiler binds a data flow to its streams and derives types; placement decid
 site. Pure: nothing here starts anything.
 """
 
+from gsdm_grid.planning.candidates import (
+    CENTRAL,
+    Candidate,
+    Parallel,
+    Stage,
+    Work,
+    planned_flow,
+    read_plan,
+    strategies_of,
+)
+from gsdm_grid.planning.choice import Choice, Failure, Outcome, Tried, choose
 from gsdm_grid.planning.compiler import compile_flow
+from gsdm_grid.planning.criteria import Criteria, read_criteria
+from gsdm_grid.planning.fixed_plans import stages_of
 from gsdm_grid.planning.needs import Bundle, Demands, Needs, bundles, check_sites, parse_demands
 from gsdm_grid.planning.placement import (
     GRID,
@@ -17,45 +30,96 @@ from gsdm_grid.planning.placement import (
     placement_warnings,
 )
 from gsdm_grid.planning.plan import HostKind, Order, Plan, PlanOperator, PlanSite, PlanStream, StreamSpec
+from gsdm_grid.planning.plan_space import Limits, PlanSpace
 from gsdm_grid.planning.recovery import Resumption, keeps_ordinals, recovery_obstacle, resumption
 from gsdm_grid.planning.rescaling import moved, rescaling_obstacle
+from gsdm_grid.planning.search import Search, SearchOptions, TrialRequest, replayed
 from gsdm_grid.planning.sharing import PART, TAP, compile_query, flow_of, replayable_inputs
+from gsdm_grid.planning.split_choice import DEFAULT_B, SplitChoice, choose_split
+from gsdm_grid.planning.split_cost import Coefficients, Prediction, StreamShares
+from gsdm_grid.planning.split_fit import Observed, fit, median_error
+from gsdm_grid.planning.split_sample import SplitSample, joined
+from gsdm_grid.planning.split_sites import observations, scaled_sites
 from gsdm_grid.planning.staging import packages_of, pinned_names
+from gsdm_grid.planning.staleness import stale, stale_data, work_fingerprint
+from gsdm_grid.planning.trial import PARTS, TrialResult, measured, quietest
 
 __all__ = [
+    "CENTRAL",
+    "DEFAULT_B",
     "GRID",
     "PART",
+    "PARTS",
     "POLICIES",
     "RAY",
     "SPARK",
     "TAP",
     "THREADS",
     "Bundle",
+    "Candidate",
+    "Choice",
+    "Coefficients",
+    "Criteria",
     "Demands",
+    "Failure",
     "HostKind",
+    "Limits",
     "Needs",
+    "Observed",
     "Order",
+    "Outcome",
+    "Parallel",
     "PlacementPolicy",
     "Plan",
     "PlanOperator",
     "PlanSite",
+    "PlanSpace",
     "PlanStream",
+    "Prediction",
     "Resumption",
+    "Search",
+    "SearchOptions",
+    "SplitChoice",
+    "SplitSample",
+    "Stage",
+    "StreamShares",
     "StreamSpec",
+    "TrialRequest",
+    "TrialResult",
+    "Tried",
+    "Work",
     "bundles",
     "check_sites",
+    "choose",
+    "choose_split",
     "compile_flow",
     "compile_query",
+    "fit",
     "flow_of",
+    "joined",
     "keeps_ordinals",
+    "measured",
+    "median_error",
     "moved",
+    "observations",
     "packages_of",
     "parse_demands",
     "pinned_names",
     "placement_policy",
     "placement_warnings",
+    "planned_flow",
+    "quietest",
+    "read_criteria",
+    "read_plan",
     "recovery_obstacle",
     "replayable_inputs",
+    "replayed",
     "rescaling_obstacle",
     "resumption",
+    "scaled_sites",
+    "stages_of",
+    "stale",
+    "stale_data",
+    "strategies_of",
+    "work_fingerprint",
 ]

@@ -13,8 +13,7 @@ from typing import Any
 
 from gsdm_grid.errors import FlowError, UnknownName
 from gsdm_grid.flow import PCC, DataFlow, central, lpipe, pipe
-from gsdm_grid.functions import StreamFunction, functions
-from gsdm_grid.functions.strategies import ROUND_ROBIN, Strategy
+from gsdm_grid.functions import ROUND_ROBIN, Strategy, StreamFunction, functions
 
 CENTRAL = "central"
 SPLIT_JOIN = "OS-Join"

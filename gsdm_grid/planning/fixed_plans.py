@@ -10,10 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gsdm_grid.errors import FlowError, GsdmError
-from gsdm_grid.flow import TEMPLATES
-from gsdm_grid.flow.templates import BRANCH, PCC, central, parallelize
-from gsdm_grid.functions import StreamFunction, functions
-from gsdm_grid.functions.strategies import ROUND_ROBIN
+from gsdm_grid.flow import (
+    BRANCH,
+    PCC,
+    TEMPLATES,
+    central,
+    parallelize,
+)
+from gsdm_grid.functions import ROUND_ROBIN, StreamFunction, functions
 from gsdm_grid.planning.candidates import Stage
 
 _ARGUMENTS: Mapping[str, Sequence[str]] = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gsdm_grid.flow.split_shapes import window_splitters
+from gsdm_grid.flow import window_splitters
 from gsdm_grid.planning.split_cost import Coefficients, Prediction, SiteCost, StreamShares, fsplit_cost, output_rate
 
 MAX_ROUTER_FANOUT = 64

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from gsdm_grid.errors import FlowError, PlanError
 from gsdm_grid.flow import DataFlow
-from gsdm_grid.functions.strategies import ROUND_ROBIN
+from gsdm_grid.functions import ROUND_ROBIN
 from gsdm_grid.planning.candidates import (
     Candidate,
     Parallel,

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gsdm_grid.functions import resolve
-from gsdm_grid.functions.neighbours import OVERLAPPING
+from gsdm_grid.functions import OVERLAPPING, resolve
 from gsdm_grid.planning.plan import Plan, PlanSite
 
 

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gsdm_grid.errors import PlanError
-from gsdm_grid.functions import resolve
-from gsdm_grid.functions.neighbours import OVERLAPPING
+from gsdm_grid.functions import OVERLAPPING, resolve
 from gsdm_grid.planning.plan import Plan, PlanOperator
 
 Memory = Mapping[str, Any]

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from gsdm_grid.errors import QueryError
-from gsdm_grid.flow.split_shapes import Fanouts, cumulative_fanouts, tree_nodes
+from gsdm_grid.flow import Fanouts, cumulative_fanouts, tree_nodes
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def command_of(words):
     """The click command that words name, and what is left of them."""
     import typer.main
 
-    from gsdm_grid.cli import app
+    from gsdm_grid.cli.commands import app
 
     if words[0] == "gsdm":
         command = typer.main.get_command(app)

@@ -10,7 +10,7 @@ import typer
 
 import gsdm_grid
 from gsdm_grid.channels import interfaces
-from gsdm_grid.cli import app
+from gsdm_grid.cli.commands import app
 from gsdm_grid.flow import TEMPLATES
 from gsdm_grid.functions import functions
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from gsdm_grid.cli import app
+from gsdm_grid.cli.commands import app
 from gsdm_grid.config import Settings
 
 ROOT = Path(__file__).resolve().parents[2]

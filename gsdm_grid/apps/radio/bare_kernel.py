@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from gsdm_grid.apps.radio.interrupts import interrupts_held, interrupts_not_inherited
-from gsdm_grid.engine.memory import keep_freed_memory
+from gsdm_grid.engine import keep_freed_memory
 from gsdm_grid.errors import ResourceError
 
 BLOCK_BYTES = 2 << 20

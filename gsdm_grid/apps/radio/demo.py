@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from gsdm_grid.apps.plan_picture import draw_plan
+from gsdm_grid.apps import draw_plan
 from gsdm_grid.apps.radio.bare_kernel import BareKernel
 from gsdm_grid.apps.radio.demo_engines import install, side_by_side, start_engines
 from gsdm_grid.apps.radio.demo_measuring import DemoQuery, compare, grow, measure

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gsdm_grid.apps.plan_picture import HOST_NAMES
+from gsdm_grid.apps import HOST_NAMES
 from gsdm_grid.apps.radio.demo_steps import DemoView
 from gsdm_grid.apps.radio.interrupts import interrupts_held
 from gsdm_grid.coordination import ContinuousQuery, Grid

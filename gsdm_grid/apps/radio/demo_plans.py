@@ -11,11 +11,16 @@ from gsdm_grid.apps.radio.bare_kernel import BLOCK_BYTES, BYTES_PER_SAMPLE, Chai
 from gsdm_grid.coordination import RegisteredStream, register_input_stream, register_result_stream
 from gsdm_grid.errors import QueryError
 from gsdm_grid.flow import DataFlow, central
-from gsdm_grid.functions import functions, reference
+from gsdm_grid.functions import WINDOW_DISTRIBUTE, WINDOW_SPLIT, functions, reference
 from gsdm_grid.functions.library.radio import Polar, Radio
-from gsdm_grid.functions.strategies import WINDOW_DISTRIBUTE, WINDOW_SPLIT
 from gsdm_grid.model import StreamType
-from gsdm_grid.planning.candidates import Candidate, Parallel, Stage, Work, planned_flow
+from gsdm_grid.planning import (
+    Candidate,
+    Parallel,
+    Stage,
+    Work,
+    planned_flow,
+)
 
 SOURCE = "gsdm_grid.apps.radio:SyntheticRadio"
 SINK = "gsdm_grid.apps.radio.demo_sink:CheckedResults"

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gsdm_grid.apps.plan_picture import functions_of
+from gsdm_grid.apps import functions_of
 from gsdm_grid.apps.radio.bare_kernel import BareRate
 from gsdm_grid.apps.radio.demo_plans import GROWING, PLANS, WORKLOADS, DemoPlan, Workload
-from gsdm_grid.planning import Plan
-from gsdm_grid.planning.trial import TrialResult
+from gsdm_grid.planning import Plan, TrialResult
 
 BARE_PROCESSES = (1, 2)
 

@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gsdm_grid.errors import QueryError, SchemaError
-from gsdm_grid.functions.lengths import Lengths, same_lengths
-from gsdm_grid.functions.registry import function_value
-from gsdm_grid.functions.sqf import StreamFunction, sqf
-from gsdm_grid.functions.windows import StreamView
+from gsdm_grid.functions import Lengths, StreamFunction, StreamView, function_value, same_lengths, sqf
 from gsdm_grid.model import STREAM, StreamType
 
 

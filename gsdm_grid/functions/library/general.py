@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 
 from gsdm_grid.errors import QueryError
-from gsdm_grid.functions.lengths import same_lengths
-from gsdm_grid.functions.sqf import sqf
-from gsdm_grid.functions.strategies import window_distribute
-from gsdm_grid.functions.windows import StreamView, current_window, sliding_window, time_window
+from gsdm_grid.functions import (
+    StreamView,
+    current_window,
+    same_lengths,
+    sliding_window,
+    sqf,
+    time_window,
+    window_distribute,
+)
 from gsdm_grid.model import STREAM, AttributeType, Ragged, StreamType, SystemClock
 
 AGGREGATES: Mapping[str, Any] = {"mean": np.mean, "sum": np.sum, "min": np.min, "max": np.max}

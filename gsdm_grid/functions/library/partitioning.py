@@ -12,10 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsdm_grid.errors import SchemaError
-from gsdm_grid.functions.hashing import hash_values
-from gsdm_grid.functions.lengths import same_lengths
-from gsdm_grid.functions.sqf import sqf
-from gsdm_grid.functions.windows import StreamView, current_window
+from gsdm_grid.functions import StreamView, current_window, hash_values, same_lengths, sqf
 from gsdm_grid.model import STREAM, PhysicalWindow, Ragged, Text, as_array, cut
 
 

@@ -13,10 +13,19 @@ from typing import Any
 import numpy as np
 
 from gsdm_grid.errors import FlowError, SchemaError
-from gsdm_grid.functions.lengths import Lengths, added_lengths, check_divides, degree_of, equal_parts, same_lengths
-from gsdm_grid.functions.sqf import sqf
-from gsdm_grid.functions.strategies import window_distribute, window_split
-from gsdm_grid.functions.windows import StreamView, current_window
+from gsdm_grid.functions import (
+    Lengths,
+    StreamView,
+    added_lengths,
+    check_divides,
+    current_window,
+    degree_of,
+    equal_parts,
+    same_lengths,
+    sqf,
+    window_distribute,
+    window_split,
+)
 from gsdm_grid.model import STREAM, Array, PhysicalWindow, StreamType, create_stream_type, cut
 
 Radio = create_stream_type(

@@ -7,10 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from gsdm_grid.errors import FlowError, QueryError
-from gsdm_grid.functions.expressions import Checked, Expression, TupleFault
-from gsdm_grid.functions.lengths import same_lengths
-from gsdm_grid.functions.sqf import sqf
-from gsdm_grid.functions.windows import StreamView, current_window
+from gsdm_grid.functions import Checked, Expression, StreamView, TupleFault, current_window, same_lengths, sqf
 from gsdm_grid.model import STREAM, StreamType
 
 

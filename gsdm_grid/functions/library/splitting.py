@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gsdm_grid.functions.lengths import same_lengths
-from gsdm_grid.functions.routing import Routing
-from gsdm_grid.functions.sqf import sqf
-from gsdm_grid.functions.windows import StreamView
+from gsdm_grid.functions import Routing, StreamView, same_lengths, sqf
 from gsdm_grid.model import STREAM, StreamType
 
 

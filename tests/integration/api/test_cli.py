@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from gsdm_grid.cli import app
+from gsdm_grid.cli.commands import app
 from gsdm_grid.client import ApiProblem, AsyncClient, Client
 from gsdm_grid.coordination.split_profile import SplitProfile, keep_profile
 from gsdm_grid.planning.split_cost import Coefficients

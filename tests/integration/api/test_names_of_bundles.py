@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from gsdm_grid.cli import app
+from gsdm_grid.cli.commands import app
 from gsdm_grid.client import ApiProblem, Client
 from gsdm_grid.testing import eventually
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gsdm_grid import Grid, cq, register_input_stream, register_result_stream
-from gsdm_grid.cli import app
+from gsdm_grid.cli.commands import app
 from gsdm_grid.client import Client
 from gsdm_grid.testing import eventually
 

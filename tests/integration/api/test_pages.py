@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from api.routes.pages import FOLDER, POLICY
-from gsdm_grid.cli import app
+from gsdm_grid.cli.commands import app
 from gsdm_grid.client import Client
 
 FFT3 = Path(__file__).resolve().parents[3] / "examples" / "fft3.yaml"

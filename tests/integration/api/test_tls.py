@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from typer.testing import CliRunner
 
-from gsdm_grid.cli import app
+from gsdm_grid.cli.commands import app
 
 
 @pytest.fixture

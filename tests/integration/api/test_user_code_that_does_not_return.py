@@ -4,7 +4,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from gsdm_grid.cli import app
+from gsdm_grid.cli.commands import app
 from gsdm_grid.client import Client
 from gsdm_grid.testing import eventually
 

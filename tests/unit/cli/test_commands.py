@@ -10,8 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from gsdm_grid.cli import app
-from gsdm_grid.cli.commands import ROOT
+from gsdm_grid.cli.commands import ROOT, app
 
 EXAMPLE = ROOT / "examples" / "fft3.yaml"
 
