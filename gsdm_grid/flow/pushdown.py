@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from gsdm_grid.expressions import parsed
 from gsdm_grid.flow.graph import DataFlow, Vertex
-from gsdm_grid.functions import parsed
 
 SPLIT, MERGE, SELECT, NOTHING = "split", "S-Merge", "where", "identity"
 

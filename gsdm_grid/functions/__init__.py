@@ -5,8 +5,6 @@ they are executed in `gsdm_grid.engine`.
 """
 
 from gsdm_grid.functions.collecting import Collector, is_inside
-from gsdm_grid.functions.expressions import Checked, Expression, TupleFault, parsed
-from gsdm_grid.functions.hashing import hash_values, mixed
 from gsdm_grid.functions.lengths import (
     Lengths,
     added_lengths,
@@ -28,7 +26,7 @@ from gsdm_grid.functions.registry import (
     reference,
     resolve,
 )
-from gsdm_grid.functions.routes import Route, per_tuple, route_value
+from gsdm_grid.functions.route_functions import Route, per_tuple, route_value
 from gsdm_grid.functions.routing import OMIT, Decision, Routing, routing
 from gsdm_grid.functions.sqf import Kind, Parameter, Params, StreamFunction, same_type, sqf
 from gsdm_grid.functions.strategies import (
@@ -49,10 +47,8 @@ __all__ = [
     "ROUND_ROBIN",
     "WINDOW_DISTRIBUTE",
     "WINDOW_SPLIT",
-    "Checked",
     "Collector",
     "Decision",
-    "Expression",
     "FunctionRegistry",
     "Kind",
     "Lengths",
@@ -66,7 +62,6 @@ __all__ = [
     "Strategy",
     "StreamFunction",
     "StreamView",
-    "TupleFault",
     "added_lengths",
     "check_divides",
     "current_window",
@@ -78,13 +73,10 @@ __all__ = [
     "function_reference",
     "function_value",
     "functions",
-    "hash_values",
     "is_inside",
     "is_library",
-    "mixed",
     "pack",
     "packages",
-    "parsed",
     "per_tuple",
     "raised_by_user_code",
     "reference",

@@ -26,7 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsdm_grid.errors import FlowError, FunctionError
-from gsdm_grid.functions.routes import Evaluator, Route, Values, evaluator, route_value, tuple_text
+from gsdm_grid.functions.route_functions import (
+    Evaluator,
+    Route,
+    Values,
+    evaluator,
+    route_value,
+    tuple_text,
+)
 from gsdm_grid.model import PhysicalWindow, StreamType
 
 OMIT = -(1 << 31)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gsdm_grid.functions import mixed
+from gsdm_grid.expressions import mixed
 from gsdm_grid.model import PhysicalWindow, StreamType
 from gsdm_grid.operators.base import Blocks, StreamOperator
 

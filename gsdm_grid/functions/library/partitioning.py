@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsdm_grid.errors import SchemaError
-from gsdm_grid.functions import StreamView, current_window, hash_values, same_lengths, sqf
+from gsdm_grid.expressions import hash_values
+from gsdm_grid.functions import (
+    StreamView,
+    current_window,
+    same_lengths,
+    sqf,
+)
 from gsdm_grid.model import STREAM, PhysicalWindow, Ragged, Text, as_array, cut
 
 

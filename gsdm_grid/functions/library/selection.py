@@ -7,7 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 from gsdm_grid.errors import FlowError, QueryError
-from gsdm_grid.functions import Checked, Expression, StreamView, TupleFault, current_window, same_lengths, sqf
+from gsdm_grid.expressions import Checked, Expression, TupleFault
+from gsdm_grid.functions import (
+    StreamView,
+    current_window,
+    same_lengths,
+    sqf,
+)
 from gsdm_grid.model import STREAM, StreamType
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gsdm_grid import create_stream_type
 from gsdm_grid.errors import FlowError
-from gsdm_grid.functions.expressions import Expression, TupleFault
+from gsdm_grid.expressions.expression import Expression, TupleFault
 from gsdm_grid.model import TypeRegistry
 
 Event = create_stream_type(

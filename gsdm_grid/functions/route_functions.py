@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsdm_grid.errors import FlowError, FunctionError, QueryError
-from gsdm_grid.functions.expressions import Expression, TupleFault
+from gsdm_grid.expressions import Expression, TupleFault
 from gsdm_grid.functions.registry import FUNCTION, functions, resolve
 from gsdm_grid.functions.sqf import StreamFunction, sqf
 from gsdm_grid.functions.user_code import raised_by_user_code

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsdm_grid.errors import FlowError
-from gsdm_grid.functions.hashing import hash_values
+from gsdm_grid.expressions.hashing import hash_values
 from gsdm_grid.model import Column, PhysicalWindow, Ragged, StreamType, Text
 
 Kind = Literal["whole number", "number", "truth value", "text", "nothing"]
