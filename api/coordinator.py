@@ -52,14 +52,16 @@ from gsdm_grid.coordination import (
 from gsdm_grid.errors import FlowError, GsdmError, NodeLost, ResourceError, UnknownName
 from gsdm_grid.flow import TEMPLATES, DataFlow, at_most
 from gsdm_grid.functions import functions
-from gsdm_grid.planning import (
+from gsdm_grid.plan import (
     Demands,
     Plan,
     check_sites,
-    compile_query,
-    pinned_names,
     placement_policy,
     placement_warnings,
+)
+from gsdm_grid.planning import (
+    compile_query,
+    pinned_names,
     resumption,
     scaled_sites,
 )

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gsdm_grid.planning import Plan
+from gsdm_grid.plan import Plan
 
 SETTLED_S = 10.0
 """A query that has run for so long has not ended the coordinator by being started."""

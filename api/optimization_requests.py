@@ -23,13 +23,13 @@ from gsdm_grid.coordination import (
     work_of,
 )
 from gsdm_grid.errors import FlowError, GsdmError
+from gsdm_grid.plan import placement_policy
 from gsdm_grid.planning import (
     Candidate,
     Criteria,
     Limits,
     PlanSpace,
     SearchOptions,
-    placement_policy,
     read_criteria,
     work_fingerprint,
 )

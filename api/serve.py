@@ -15,7 +15,7 @@ from api.errors import is_storage_full
 from api.home import PRIVATE_UMASK
 from api.settings import ServiceSettings
 from gsdm_grid.errors import QueryError, ResourceError
-from gsdm_grid.planning import placement_warnings
+from gsdm_grid.plan import placement_warnings
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

@@ -22,7 +22,7 @@ from gsdm_grid import Grid
 from gsdm_grid.channels import interfaces
 from gsdm_grid.coordination import QuerySpecification, RegisteredStream, TrialRun, run_trial, this_machine, too_short
 from gsdm_grid.ids import IdFactory
-from gsdm_grid.planning import placement_policy
+from gsdm_grid.plan import placement_policy
 
 
 class Trials:

@@ -11,7 +11,7 @@ from functools import partial
 
 from gsdm_grid.config import Settings
 from gsdm_grid.hosts import ON_RAY, ElsewherePool, HostPool, PoolProcess, RayPool, SparkPool
-from gsdm_grid.planning import HostKind
+from gsdm_grid.plan import HostKind
 from resource_manager.spark_cluster import SparkCluster
 from resource_manager.spark_daemons import RayDaemons
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gsdm_grid.apps.flow_picture import draw_flow, flow_figure
 from gsdm_grid.functions import resolve
-from gsdm_grid.planning import Plan, PlanOperator
+from gsdm_grid.plan import Plan, PlanOperator
 
 HOST_NAMES = {
     "ray": "Ray actor",

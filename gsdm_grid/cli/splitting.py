@@ -31,7 +31,7 @@ def profile_split(
     The size of physical windows that queries use is left as it is: that is `gsdm tune`.
     """
     from gsdm_grid.coordination import keep_profile, split_trials
-    from gsdm_grid.planning import placement_policy
+    from gsdm_grid.plan import placement_policy
 
     end_on_signals()
     placement_policy(placement)

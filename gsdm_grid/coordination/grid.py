@@ -20,7 +20,8 @@ from gsdm_grid.flow import DataFlow, central
 from gsdm_grid.functions import StreamFunction
 from gsdm_grid.hosts import HostPool, ProcessPool, RayPool, SparkPool, ThreadPool
 from gsdm_grid.ids import IdFactory
-from gsdm_grid.planning import PART, Demands, HostKind, placement_policy
+from gsdm_grid.plan import Demands, HostKind, placement_policy
+from gsdm_grid.planning import PART
 
 WATCH_S = 0.5
 DEFAULT_BLOCK_BYTES = 2 << 20

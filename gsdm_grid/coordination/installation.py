@@ -17,7 +17,15 @@ from gsdm_grid.channels import StreamInterface
 from gsdm_grid.engine import Bootstrap
 from gsdm_grid.errors import NodeLost, ResourceError
 from gsdm_grid.hosts import HostGroup, HostRequest
-from gsdm_grid.planning import Demands, HostKind, Plan, PlanSite, PlanStream, bundles, packages_of
+from gsdm_grid.plan import (
+    Demands,
+    HostKind,
+    Plan,
+    PlanSite,
+    PlanStream,
+    bundles,
+)
+from gsdm_grid.planning import packages_of
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid

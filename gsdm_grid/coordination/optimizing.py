@@ -16,21 +16,19 @@ from gsdm_grid.coordination.trial_runs import TrialRun, pool_limits, run_trial
 from gsdm_grid.errors import FlowError, GsdmError, PlanError, ResourceError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.functions import StreamFunction
+from gsdm_grid.plan import PlacementPolicy, StreamSpec, placement_policy
 from gsdm_grid.planning import (
     Choice,
     Failure,
     Limits,
     Outcome,
-    PlacementPolicy,
     PlanSpace,
     Search,
     SearchOptions,
     Stage,
-    StreamSpec,
     TrialRequest,
     Work,
     compile_flow,
-    placement_policy,
     read_criteria,
 )
 

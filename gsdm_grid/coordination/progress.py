@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 
 from gsdm_grid.hosts import HostPool
-from gsdm_grid.planning import HostKind
+from gsdm_grid.plan import HostKind
 
 ENGINES: dict[HostKind, str] = {"ray": "Ray", "spark": "Spark"}
 """Kinds of hosts that take a while to start."""

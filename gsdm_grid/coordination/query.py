@@ -27,12 +27,14 @@ from gsdm_grid.engine import check_schedule, unpack_error
 from gsdm_grid.errors import GsdmError, InvalidTransition, NodeLost, PlanError, QueryError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.model import LogicalWindow, PhysicalWindow
-from gsdm_grid.planning import (
+from gsdm_grid.plan import (
     Demands,
     PlacementPolicy,
     Plan,
     PlanSite,
     check_sites,
+)
+from gsdm_grid.planning import (
     compile_query,
     moved,
     recovery_obstacle,

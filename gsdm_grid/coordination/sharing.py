@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING, Any
 from gsdm_grid.channels import interfaces
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.errors import GsdmError
-from gsdm_grid.planning import TAP, Demands, Plan, PlanStream, flow_of, keeps_ordinals, replayable_inputs
+from gsdm_grid.plan import Demands, Plan, PlanStream
+from gsdm_grid.planning import (
+    TAP,
+    flow_of,
+    keeps_ordinals,
+    replayable_inputs,
+)
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid

@@ -20,15 +20,13 @@ from gsdm_grid.errors import FlowError, GsdmError, SchemaError, UnknownName
 from gsdm_grid.flow import TEMPLATES, DataFlow, build
 from gsdm_grid.functions import functions
 from gsdm_grid.model import StreamType, TypeRegistry, create_stream_type, stream_types
+from gsdm_grid.plan import Demands, parse_demands, placement_policy
 from gsdm_grid.planning import (
     CENTRAL,
     Candidate,
-    Demands,
     Parallel,
     Stage,
     Work,
-    parse_demands,
-    placement_policy,
     planned_flow,
     read_plan,
     stages_of,

@@ -24,7 +24,13 @@ from gsdm_grid.coordination.streams import register_input_stream, register_resul
 from gsdm_grid.flow import DataFlow, mapstream, parasplit, pipe, splitstream
 from gsdm_grid.functions import routing
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
-from gsdm_grid.planning import Observed, Plan, fit, median_error, observations
+from gsdm_grid.plan import Plan
+from gsdm_grid.planning import (
+    Observed,
+    fit,
+    median_error,
+    observations,
+)
 
 ATTRIBUTES = (
     *("kind", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos"),

@@ -13,7 +13,7 @@ from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.flow import json_value
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.model import PhysicalWindow, StreamType, stream_types
-from gsdm_grid.planning import StreamSpec
+from gsdm_grid.plan import StreamSpec
 
 _ids = IdFactory()
 OVERLOAD_OPTIONS = ("overload", "buffer_blocks", "buffer_bytes", "sample_every")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gsdm_grid.planning import PlanStream
+from gsdm_grid.plan import PlanStream
 
 Figures = Mapping[str, Any]
 """Statistics of one site."""

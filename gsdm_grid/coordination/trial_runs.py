@@ -21,13 +21,11 @@ from gsdm_grid.coordination.query import ContinuousQuery
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.flow import DataFlow
+from gsdm_grid.plan import Demands, PlacementPolicy, placement_policy
 from gsdm_grid.planning import (
     PARTS,
-    Demands,
-    PlacementPolicy,
     TrialResult,
     measured,
-    placement_policy,
     quietest,
 )
 

@@ -24,7 +24,7 @@ from gsdm_grid.operators import (
     WindowRouter,
     added_up,
 )
-from gsdm_grid.planning import PlanOperator
+from gsdm_grid.plan import PlanOperator
 
 
 def make_operator(planned: PlanOperator, input_types: Sequence[StreamType]) -> StreamOperator:

@@ -40,7 +40,7 @@ from gsdm_grid.engine.streams import (
 from gsdm_grid.errors import InternalError, QueryError
 from gsdm_grid.model import NO_MARK, Clock, PhysicalWindow, SystemClock
 from gsdm_grid.operators import Blocks, Held, StreamOperator
-from gsdm_grid.planning import PlanOperator, PlanStream
+from gsdm_grid.plan import PlanOperator, PlanStream
 
 PUSHES_PER_PERIOD = 64
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from gsdm_grid.channels import StreamInterface
 from gsdm_grid.config import Settings
 from gsdm_grid.engine import Bootstrap
-from gsdm_grid.planning import Bundle, Needs
+from gsdm_grid.plan import Bundle, Needs
 
 Live = Mapping[str, StreamInterface]
 

@@ -19,7 +19,7 @@ from typing import Any
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.base import HostRequest
 from gsdm_grid.hosts.ray_calls import RayCalls
-from gsdm_grid.planning import Bundle, Needs
+from gsdm_grid.plan import Bundle, Needs
 
 LOOK_S = 0.5
 CPU = "CPU"

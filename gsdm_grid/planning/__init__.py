@@ -18,18 +18,6 @@ from gsdm_grid.planning.choice import Choice, Failure, Outcome, Tried, choose
 from gsdm_grid.planning.compiler import compile_flow
 from gsdm_grid.planning.criteria import Criteria, read_criteria
 from gsdm_grid.planning.fixed_plans import stages_of
-from gsdm_grid.planning.needs import Bundle, Demands, Needs, bundles, check_sites, parse_demands
-from gsdm_grid.planning.placement import (
-    GRID,
-    POLICIES,
-    RAY,
-    SPARK,
-    THREADS,
-    PlacementPolicy,
-    placement_policy,
-    placement_warnings,
-)
-from gsdm_grid.planning.plan import HostKind, Order, Plan, PlanOperator, PlanSite, PlanStream, StreamSpec
 from gsdm_grid.planning.plan_space import Limits, PlanSpace
 from gsdm_grid.planning.recovery import Resumption, keeps_ordinals, recovery_obstacle, resumption
 from gsdm_grid.planning.rescaling import moved, rescaling_obstacle
@@ -47,34 +35,19 @@ from gsdm_grid.planning.trial import PARTS, TrialResult, measured, quietest
 __all__ = [
     "CENTRAL",
     "DEFAULT_B",
-    "GRID",
     "PART",
     "PARTS",
-    "POLICIES",
-    "RAY",
-    "SPARK",
     "TAP",
-    "THREADS",
-    "Bundle",
     "Candidate",
     "Choice",
     "Coefficients",
     "Criteria",
-    "Demands",
     "Failure",
-    "HostKind",
     "Limits",
-    "Needs",
     "Observed",
-    "Order",
     "Outcome",
     "Parallel",
-    "PlacementPolicy",
-    "Plan",
-    "PlanOperator",
-    "PlanSite",
     "PlanSpace",
-    "PlanStream",
     "Prediction",
     "Resumption",
     "Search",
@@ -83,13 +56,10 @@ __all__ = [
     "SplitSample",
     "Stage",
     "StreamShares",
-    "StreamSpec",
     "TrialRequest",
     "TrialResult",
     "Tried",
     "Work",
-    "bundles",
-    "check_sites",
     "choose",
     "choose_split",
     "compile_flow",
@@ -103,10 +73,7 @@ __all__ = [
     "moved",
     "observations",
     "packages_of",
-    "parse_demands",
     "pinned_names",
-    "placement_policy",
-    "placement_warnings",
     "planned_flow",
     "quietest",
     "read_criteria",

@@ -21,8 +21,18 @@ from gsdm_grid.errors import FlowError, GsdmError
 from gsdm_grid.flow import DataFlow, Input, Vertex, push_selections, repeated
 from gsdm_grid.functions import Lengths, fixed_lengths
 from gsdm_grid.model import StreamType
-from gsdm_grid.planning.placement import THREADS, PlacementPolicy, place
-from gsdm_grid.planning.plan import Order, Plan, PlanOperator, PlanSite, PlanStream, StreamKind, StreamSpec
+from gsdm_grid.plan import (
+    THREADS,
+    Order,
+    PlacementPolicy,
+    Plan,
+    PlanOperator,
+    PlanSite,
+    PlanStream,
+    StreamKind,
+    StreamSpec,
+    place,
+)
 from gsdm_grid.planning.staging import check_packages
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gsdm_grid.functions import OVERLAPPING, resolve
-from gsdm_grid.planning.plan import Plan, PlanSite
+from gsdm_grid.plan import Plan, PlanSite
 
 
 def recovery_obstacle(plan: Plan, site: PlanSite) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from gsdm_grid.errors import PlanError
 from gsdm_grid.functions import OVERLAPPING, resolve
-from gsdm_grid.planning.plan import Plan, PlanOperator
+from gsdm_grid.plan import Plan, PlanOperator
 
 Memory = Mapping[str, Any]
 """What a cleared operator leaves: ``state`` (of its function; None if it keeps none), ``numbered`` (how many results it

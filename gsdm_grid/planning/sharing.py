@@ -19,10 +19,18 @@ from typing import Any
 
 from gsdm_grid.flow import DataFlow, Site, Vertex, central, renamed
 from gsdm_grid.functions import function_reference
+from gsdm_grid.plan import (
+    TAP_SINK,
+    TAP_SOURCE,
+    THREADS,
+    Demands,
+    PlacementPolicy,
+    Plan,
+    PlanStream,
+    StreamSpec,
+    unused,
+)
 from gsdm_grid.planning.compiler import compile_flow, compile_vertices
-from gsdm_grid.planning.needs import Demands
-from gsdm_grid.planning.placement import THREADS, PlacementPolicy, unused
-from gsdm_grid.planning.plan import TAP_SINK, TAP_SOURCE, Plan, PlanStream, StreamSpec
 
 PART = "shared:"
 """How ids of parts begin; no query that people name does."""

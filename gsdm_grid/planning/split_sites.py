@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gsdm_grid.planning.plan import Plan, PlanOperator, PlanSite
+from gsdm_grid.plan import Plan, PlanOperator, PlanSite
 from gsdm_grid.planning.split_fit import Kind, Observed
 from gsdm_grid.planning.split_sample import SplitSample
 

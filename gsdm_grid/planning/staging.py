@@ -7,7 +7,7 @@ from typing import Any
 
 from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.functions import packages
-from gsdm_grid.planning.plan import Plan, PlanSite
+from gsdm_grid.plan import Plan, PlanSite
 
 _SHARED = ("thread", "local")
 """Hosts in the coordinator's own process, which belongs to all queries."""

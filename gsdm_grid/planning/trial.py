@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from gsdm_grid.planning.plan import Plan
+from gsdm_grid.plan import Plan
 
 PARTS = 3
 """A trial is measured in so many equal parts. The cheapest one stands for all: what else a machine does adds CPU time

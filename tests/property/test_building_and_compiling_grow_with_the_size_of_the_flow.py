@@ -11,7 +11,8 @@ import pytest
 
 from gsdm_grid import PCC, Radio, autosplit, fsplit, lpipe, mapstream, mergestream, parallel, parasplit, partition, pipe
 from gsdm_grid.flow import DataFlow
-from gsdm_grid.planning import GRID, THREADS, StreamSpec, compile_query
+from gsdm_grid.plan import GRID, THREADS, StreamSpec
+from gsdm_grid.planning import compile_query
 
 SIZE = 60
 BUILDERS: dict[str, Callable[[int], DataFlow]] = {

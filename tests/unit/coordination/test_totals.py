@@ -2,7 +2,7 @@
 
 from gsdm_grid import Radio
 from gsdm_grid.coordination.totals import Totals
-from gsdm_grid.planning import PlanStream
+from gsdm_grid.plan import PlanStream
 
 STREAMS = [PlanStream("s", "source", Radio), PlanStream("a→b", "channel", Radio), PlanStream("out", "sink", Radio)]
 

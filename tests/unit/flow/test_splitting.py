@@ -24,7 +24,8 @@ from gsdm_grid.flow import (
 )
 from gsdm_grid.functions import per_tuple
 from gsdm_grid.model import TypeRegistry
-from gsdm_grid.planning import Plan, StreamSpec, compile_flow
+from gsdm_grid.plan import Plan, StreamSpec
+from gsdm_grid.planning import compile_flow
 
 Report = create_stream_type("SplitReport", {"kind": "int8", "xway": "int32"}, registry=TypeRegistry())
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid.hosts.leases import Machine, described, obstacle
-from gsdm_grid.planning import Bundle, Needs
+from gsdm_grid.plan import Bundle, Needs
 
 SMALL = Machine({"CPU": 4.0, "memory": 8e9}, {"near": "antenna-3"})
 

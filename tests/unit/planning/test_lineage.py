@@ -6,7 +6,8 @@ import pytest
 
 from gsdm_grid import PCC, Radio, central, lpipe, parallel, pipe
 from gsdm_grid.flow import DataFlow
-from gsdm_grid.planning import StreamSpec, compile_flow
+from gsdm_grid.plan import StreamSpec
+from gsdm_grid.planning import compile_flow
 
 
 def operators(flow):

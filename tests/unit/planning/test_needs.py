@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gsdm_grid import Radio
 from gsdm_grid.errors import FlowError
 from gsdm_grid.flow import PCC, build
-from gsdm_grid.planning import (
+from gsdm_grid.plan import (
     GRID,
     RAY,
     Demands,
@@ -15,9 +15,9 @@ from gsdm_grid.planning import (
     StreamSpec,
     bundles,
     check_sites,
-    compile_flow,
     parse_demands,
 )
+from gsdm_grid.planning import compile_flow
 
 
 def plan(flow=None, policy=RAY, live=False):

@@ -3,7 +3,15 @@
 import pytest
 
 from gsdm_grid import PCC, STREAM, Radio, central, pipe, sqf
-from gsdm_grid.planning import GRID, POLICIES, RAY, SPARK, THREADS, StreamSpec, compile_flow
+from gsdm_grid.plan import (
+    GRID,
+    POLICIES,
+    RAY,
+    SPARK,
+    THREADS,
+    StreamSpec,
+)
+from gsdm_grid.planning import compile_flow
 
 WD = PCC(2, "RRpart", "fft3", {}, "S-Merge")
 

@@ -5,7 +5,7 @@ import pytest
 from gsdm_grid import Radio, sqf
 from gsdm_grid.coordination.optimizing import hosts_counter
 from gsdm_grid.errors import PlanError
-from gsdm_grid.planning import StreamSpec, placement_policy
+from gsdm_grid.plan import StreamSpec, placement_policy
 from gsdm_grid.planning.candidates import Stage
 from gsdm_grid.planning.plan_space import Limits, PlanSpace
 

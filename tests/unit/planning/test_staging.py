@@ -6,7 +6,15 @@ from gsdm_grid import PCC, Radio, pipe, sqf
 from gsdm_grid.errors import FlowError, UnknownName
 from gsdm_grid.flow import build
 from gsdm_grid.functions import PackageSet, functions, packages
-from gsdm_grid.planning import GRID, RAY, SPARK, THREADS, Plan, StreamSpec, compile_flow, packages_of, pinned_names
+from gsdm_grid.plan import (
+    GRID,
+    RAY,
+    SPARK,
+    THREADS,
+    Plan,
+    StreamSpec,
+)
+from gsdm_grid.planning import compile_flow, packages_of, pinned_names
 
 INPUT = StreamSpec("in", "synthetic_radio", Radio, {"window": 64})
 OUTPUT = StreamSpec("out", "recorder", options={"path": "x.npz"})

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from gsdm_grid.errors import UnknownName
 from gsdm_grid.flow import DataFlow, Input, Role, Site, Vertex
 from gsdm_grid.functions import function_reference
-from gsdm_grid.planning.plan import HostKind, StreamSpec
+from gsdm_grid.plan.plan import HostKind, StreamSpec
 
 
 @dataclass(frozen=True)

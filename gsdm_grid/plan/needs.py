@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from gsdm_grid.errors import FlowError
 from gsdm_grid.flow import Role
-from gsdm_grid.planning.plan import Plan, PlanSite
+from gsdm_grid.plan.plan import Plan, PlanSite
 
 NEAR = "near"
 """Label of the machines that are near something: ``near: antenna-3`` asks for it."""
