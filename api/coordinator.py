@@ -59,12 +59,8 @@ from gsdm_grid.plan import (
     placement_policy,
     placement_warnings,
 )
-from gsdm_grid.planning import (
-    compile_query,
-    pinned_names,
-    resumption,
-    scaled_sites,
-)
+from gsdm_grid.planning import compile_query, pinned_names, resumption
+from gsdm_grid.splitting import scaled_sites
 from resource_manager.policy import AutoscalePolicy
 from resource_manager.pools import named_pools, own_pools
 

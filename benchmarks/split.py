@@ -45,16 +45,16 @@ from gsdm_grid.flow.split_shapes import maxtree_fanouts
 from gsdm_grid.functions.routing import routing
 from gsdm_grid.model import PhysicalWindow
 from gsdm_grid.operators.splitter import Splitter
-from gsdm_grid.planning.parasplit_cost import cost_model_p, efficiency, parasplit_prediction
-from gsdm_grid.planning.split_choice import choose_split
-from gsdm_grid.planning.split_cost import (
+from gsdm_grid.splitting.parasplit_cost import cost_model_p, efficiency, parasplit_prediction
+from gsdm_grid.splitting.split_choice import choose_split
+from gsdm_grid.splitting.split_cost import (
     Coefficients,
     Prediction,
     StreamShares,
     tree_prediction,
     with_query_processors,
 )
-from gsdm_grid.planning.split_fit import fit, median_error
+from gsdm_grid.splitting.split_fit import fit, median_error
 
 BLOCK_BYTES = 8 << 20
 """Physical windows of the plans: where doubling stops to gain on this kind of machine (`gsdm tune`)."""

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from gsdm_grid.flow.split_shapes import autosplit_choice, exptree_fanouts, maxtree_fanouts
-from gsdm_grid.planning.split_cost import PAPER, Prediction, StreamShares, fsplit_prediction, tree_prediction
+from gsdm_grid.splitting.split_cost import (
+    PAPER,
+    Prediction,
+    StreamShares,
+    fsplit_prediction,
+    tree_prediction,
+)
 
 COLOURS = {"fsplit": "C3", "exptree": "C0", "maxtree": "C2", "autosplit": "C4", "parasplit": "C1"}
 MARKERS = {"fsplit": "o", "exptree": "s", "maxtree": "^", "autosplit": "x", "parasplit": "D"}

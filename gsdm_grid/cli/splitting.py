@@ -12,7 +12,7 @@ from gsdm_grid.errors import QueryError
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination import Explanation, SplitProfile
-    from gsdm_grid.planning import Prediction
+    from gsdm_grid.splitting import Prediction
 
 profile = typer.Typer(no_args_is_help=True, help="Measure what things cost on this installation, and keep it.")
 app.add_typer(profile, name="profile", rich_help_panel=HERE)

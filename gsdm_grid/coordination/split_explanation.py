@@ -21,7 +21,14 @@ from gsdm_grid.errors import FlowError, GsdmError, QueryError
 from gsdm_grid.flow import TEMPLATES
 from gsdm_grid.functions import routing
 from gsdm_grid.model import PhysicalWindow
-from gsdm_grid.planning import DEFAULT_B, SplitChoice, SplitSample, StreamShares, choose_split, joined
+from gsdm_grid.splitting import (
+    DEFAULT_B,
+    SplitChoice,
+    SplitSample,
+    StreamShares,
+    choose_split,
+    joined,
+)
 
 SPLITS = ("splitstream", "fsplit", "exptree", "maxtree", "autosplit", "splittree", "parasplit")
 DEFAULT_PLACEMENT = "grid"

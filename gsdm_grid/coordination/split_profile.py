@@ -15,7 +15,7 @@ from typing import Any
 
 from gsdm_grid.channels import hardware, memory_file
 from gsdm_grid.errors import QueryError
-from gsdm_grid.planning import Coefficients
+from gsdm_grid.splitting import Coefficients
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from gsdm_grid.flow import DataFlow, mapstream, parasplit, pipe, splitstream
 from gsdm_grid.functions import routing
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
 from gsdm_grid.plan import Plan
-from gsdm_grid.planning import (
+from gsdm_grid.splitting import (
     Observed,
     fit,
     median_error,

@@ -9,7 +9,7 @@ from gsdm_grid.engine.execute import Execute, load, user_call
 from gsdm_grid.errors import FunctionError
 from gsdm_grid.functions import StreamFunction, function_value, resolve
 from gsdm_grid.functions.library.combining import combine_function
-from gsdm_grid.functions.library.splitting import split_routing
+from gsdm_grid.functions.library.splitters import split_routing
 from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType
 from gsdm_grid.operators import (
     KeyAggregate,

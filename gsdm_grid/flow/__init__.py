@@ -16,7 +16,7 @@ from gsdm_grid.flow.split_shapes import (
     tree_nodes,
     window_splitters,
 )
-from gsdm_grid.flow.splitting import (
+from gsdm_grid.flow.split_templates import (
     autosplit,
     exptree,
     fsplit,

@@ -23,55 +23,38 @@ from gsdm_grid.planning.recovery import Resumption, keeps_ordinals, recovery_obs
 from gsdm_grid.planning.rescaling import moved, rescaling_obstacle
 from gsdm_grid.planning.search import Search, SearchOptions, TrialRequest, replayed
 from gsdm_grid.planning.sharing import PART, TAP, compile_query, flow_of, replayable_inputs
-from gsdm_grid.planning.split_choice import DEFAULT_B, SplitChoice, choose_split
-from gsdm_grid.planning.split_cost import Coefficients, Prediction, StreamShares
-from gsdm_grid.planning.split_fit import Observed, fit, median_error
-from gsdm_grid.planning.split_sample import SplitSample, joined
-from gsdm_grid.planning.split_sites import observations, scaled_sites
 from gsdm_grid.planning.staging import packages_of, pinned_names
 from gsdm_grid.planning.staleness import stale, stale_data, work_fingerprint
 from gsdm_grid.planning.trial import PARTS, TrialResult, measured, quietest
 
 __all__ = [
     "CENTRAL",
-    "DEFAULT_B",
     "PART",
     "PARTS",
     "TAP",
     "Candidate",
     "Choice",
-    "Coefficients",
     "Criteria",
     "Failure",
     "Limits",
-    "Observed",
     "Outcome",
     "Parallel",
     "PlanSpace",
-    "Prediction",
     "Resumption",
     "Search",
     "SearchOptions",
-    "SplitChoice",
-    "SplitSample",
     "Stage",
-    "StreamShares",
     "TrialRequest",
     "TrialResult",
     "Tried",
     "Work",
     "choose",
-    "choose_split",
     "compile_flow",
     "compile_query",
-    "fit",
     "flow_of",
-    "joined",
     "keeps_ordinals",
     "measured",
-    "median_error",
     "moved",
-    "observations",
     "packages_of",
     "pinned_names",
     "planned_flow",
@@ -83,7 +66,6 @@ __all__ = [
     "replayed",
     "rescaling_obstacle",
     "resumption",
-    "scaled_sites",
     "stages_of",
     "stale",
     "stale_data",

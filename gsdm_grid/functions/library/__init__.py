@@ -5,6 +5,15 @@
 parallel plans are made of.
 """
 
-from gsdm_grid.functions.library import combining, general, partitioning, radio, selection, splitting
+from gsdm_grid.functions.library import (
+    combining,
+    general,
+    partitioning,
+    radio,
+    selection,
+)
+from gsdm_grid.functions.library import (
+    splitters as splitting,
+)
 
 __all__ = ["combining", "general", "partitioning", "radio", "selection", "splitting"]

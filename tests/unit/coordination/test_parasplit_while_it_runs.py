@@ -9,7 +9,7 @@ from gsdm_grid.coordination.specification import parse, with_degree
 from gsdm_grid.coordination.split_trials import ATTRIBUTES, BFN, RFN, SplitTuple, tuple_stream
 from gsdm_grid.errors import FlowError
 from gsdm_grid.flow import mergestream, parasplit, pipe
-from gsdm_grid.planning.split_sites import scaled_sites
+from gsdm_grid.splitting.split_sites import scaled_sites
 from resource_manager.policy import AutoscalePolicy, LoadMeter, decide
 
 Q, N = 4, 200

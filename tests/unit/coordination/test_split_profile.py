@@ -14,7 +14,7 @@ from gsdm_grid.coordination.split_profile import (
     profile_file,
 )
 from gsdm_grid.errors import QueryError
-from gsdm_grid.planning.split_cost import Coefficients
+from gsdm_grid.splitting.split_cost import Coefficients
 
 MEASURED = SplitProfile(
     placement="threads",

@@ -17,8 +17,8 @@ from gsdm_grid.coordination.split_trials import (
     tuple_stream,
     typical,
 )
-from gsdm_grid.planning.split_choice import PLANS
-from gsdm_grid.planning.split_fit import Observed
+from gsdm_grid.splitting.split_choice import PLANS
+from gsdm_grid.splitting.split_fit import Observed
 
 N, W, B, OMITTED = 400, 6, 0.05, 0.1
 

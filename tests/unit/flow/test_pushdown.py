@@ -9,7 +9,13 @@ from gsdm_grid import register_input_stream, register_result_stream
 from gsdm_grid.errors import FlowError
 from gsdm_grid.flow import build, pipe
 from gsdm_grid.flow.pushdown import push_selections, selecting
-from gsdm_grid.flow.splitting import exptree, fsplit, mapstream, mergestream, parasplit
+from gsdm_grid.flow.split_templates import (
+    exptree,
+    fsplit,
+    mapstream,
+    mergestream,
+    parasplit,
+)
 from gsdm_grid.model import TypeRegistry, create_stream_type
 
 Car = create_stream_type("PushedCar", {"kind": "int32", "xway": "int32", "spd": "int32"}, registry=TypeRegistry())

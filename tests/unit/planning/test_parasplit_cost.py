@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsdm_grid.planning.parasplit_cost import (
+from gsdm_grid.splitting.parasplit_cost import (
     ProcessCosts,
     cost_model_p,
     efficiency,
@@ -18,7 +18,7 @@ from gsdm_grid.planning.parasplit_cost import (
     router_fanouts,
     splitter_cost,
 )
-from gsdm_grid.planning.split_cost import Coefficients, StreamShares
+from gsdm_grid.splitting.split_cost import Coefficients, StreamShares
 
 SCSQ = Coefficients(cc=0.0, cp=0.5, ce=0.5)  # reading windows is taken as free, cs + ce = 1 / Φ_PS
 MEASURED = Coefficients(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsdm_grid.planning.split_choice import PLANS, choose_split
-from gsdm_grid.planning.split_cost import PAPER, Coefficients, StreamShares
+from gsdm_grid.splitting.split_choice import PLANS, choose_split
+from gsdm_grid.splitting.split_cost import PAPER, Coefficients, StreamShares
 
 HERE = Coefficients(cc=5e-9, cp=2e-8, ce=1e-9, crW=2e-5, ceW=1e-5, cr=1e-9, cm=2e-8, cmW=3e-5, cpoll=1e-6, router=5e-5)
 SHARES = StreamShares(b=0.005, n=30_000)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gsdm_grid.errors import QueryError
 from gsdm_grid.flow.split_shapes import cumulative_fanouts, exptree_fanouts, maxtree_fanouts
-from gsdm_grid.planning.split_cost import (
+from gsdm_grid.splitting.split_cost import (
     PAPER,
     Coefficients,
     StreamShares,

@@ -5,8 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid.errors import QueryError
-from gsdm_grid.planning.split_cost import Coefficients
-from gsdm_grid.planning.split_fit import Observed, explained_s, fit, median_error
+from gsdm_grid.splitting.split_cost import Coefficients
+from gsdm_grid.splitting.split_fit import (
+    Observed,
+    explained_s,
+    fit,
+    median_error,
+)
 
 KNOWN = Coefficients(cc=5e-9, cp=2e-8, ce=1e-9, crW=2e-5, ceW=1e-5, cr=1e-9, cm=2e-8, cmW=3e-5, cpoll=1e-6, router=5e-5)
 

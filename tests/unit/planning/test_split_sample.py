@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid.errors import QueryError
-from gsdm_grid.planning.split_sample import SplitSample, bounds, joined
+from gsdm_grid.splitting.split_sample import SplitSample, bounds, joined
 
 
 @given(st.integers(1, 10_000).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total))))

@@ -12,7 +12,14 @@ import math
 from dataclasses import dataclass
 
 from gsdm_grid.flow import window_splitters
-from gsdm_grid.planning.split_cost import Coefficients, Prediction, SiteCost, StreamShares, fsplit_cost, output_rate
+from gsdm_grid.splitting.split_cost import (
+    Coefficients,
+    Prediction,
+    SiteCost,
+    StreamShares,
+    fsplit_cost,
+    output_rate,
+)
 
 MAX_ROUTER_FANOUT = 64
 """More splitters than this get a tree of routers: the paper's router slowed down beyond 64 outputs."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gsdm_grid.errors import QueryError
-from gsdm_grid.planning.split_cost import StreamShares
+from gsdm_grid.splitting.split_cost import StreamShares
 
 ONE_SIDED_95 = 1.6449
 

@@ -11,8 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gsdm_grid.flow import autosplit_choice, exptree_fanouts, maxtree_fanouts
-from gsdm_grid.planning.parasplit_cost import cost_model_p, heuristic_p, parasplit_prediction, predicted_efficiency
-from gsdm_grid.planning.split_cost import (
+from gsdm_grid.splitting.parasplit_cost import (
+    cost_model_p,
+    heuristic_p,
+    parasplit_prediction,
+    predicted_efficiency,
+)
+from gsdm_grid.splitting.split_cost import (
     Coefficients,
     Prediction,
     StreamShares,

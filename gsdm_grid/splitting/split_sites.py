@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gsdm_grid.plan import Plan, PlanOperator, PlanSite
-from gsdm_grid.planning.split_fit import Kind, Observed
-from gsdm_grid.planning.split_sample import SplitSample
+from gsdm_grid.splitting.split_fit import Kind, Observed
+from gsdm_grid.splitting.split_sample import SplitSample
 
 SPLIT, ROUTE = "split", "route"
 """Names of the functions of splitters and of window routers."""

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from gsdm_grid.errors import QueryError
-from gsdm_grid.planning.split_cost import Coefficients
+from gsdm_grid.splitting.split_cost import Coefficients
 
 Kind = Literal["splitter", "router", "processor"]
 STEPS = 8
