@@ -19,7 +19,7 @@ from api.store import Store, queries
 from gsdm_grid import Grid
 from gsdm_grid.coordination import AUTO
 from gsdm_grid.errors import GsdmError
-from gsdm_grid.planning import measured, stale_data
+from gsdm_grid.optimizer import measured, stale_data
 
 LEAST_WINDOWS = 100
 """Windows that a query must have read before its cost is compared with that of its trial."""

@@ -23,8 +23,7 @@ from gsdm_grid.coordination import (
     work_of,
 )
 from gsdm_grid.errors import FlowError, GsdmError
-from gsdm_grid.plan import placement_policy
-from gsdm_grid.planning import (
+from gsdm_grid.optimizer import (
     Candidate,
     Criteria,
     Limits,
@@ -33,6 +32,7 @@ from gsdm_grid.planning import (
     read_criteria,
     work_fingerprint,
 )
+from gsdm_grid.plan import placement_policy
 
 DEFAULT_MOST = 8
 FASTER_BLOCKS = 4

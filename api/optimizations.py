@@ -22,7 +22,15 @@ from api.store import optimizations as table
 from api.trials import Trials
 from gsdm_grid.coordination import this_machine
 from gsdm_grid.ids import IdFactory
-from gsdm_grid.planning import Failure, Outcome, Search, TrialRequest, TrialResult, replayed, stale
+from gsdm_grid.optimizer import (
+    Failure,
+    Outcome,
+    Search,
+    TrialRequest,
+    TrialResult,
+    replayed,
+    stale,
+)
 
 OVER = ("published", "failed")
 """States in which nothing more happens by itself."""

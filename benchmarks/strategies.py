@@ -28,9 +28,14 @@ from scheduling import scheduling
 
 from gsdm_grid import Grid, Settings, register_input_stream
 from gsdm_grid.coordination.trial_runs import TrialRun, run_trial
-from gsdm_grid.planning.candidates import Candidate, Parallel, Stage, planned_flow
-from gsdm_grid.planning.trial import PARTS as PARTS_OF_TRIAL
-from gsdm_grid.planning.trial import TrialResult
+from gsdm_grid.optimizer.candidates import (
+    Candidate,
+    Parallel,
+    Stage,
+    planned_flow,
+)
+from gsdm_grid.optimizer.trial_result import PARTS as PARTS_OF_TRIAL
+from gsdm_grid.optimizer.trial_result import TrialResult
 
 SIZES = (256, 512, 1024, 2048, 4096, 8192, 16384)
 SOME_SIZES = (256, 1024, 4096, 8192)

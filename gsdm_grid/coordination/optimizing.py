@@ -16,8 +16,7 @@ from gsdm_grid.coordination.trial_runs import TrialRun, pool_limits, run_trial
 from gsdm_grid.errors import FlowError, GsdmError, PlanError, ResourceError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.functions import StreamFunction
-from gsdm_grid.plan import PlacementPolicy, StreamSpec, placement_policy
-from gsdm_grid.planning import (
+from gsdm_grid.optimizer import (
     Choice,
     Failure,
     Limits,
@@ -28,9 +27,10 @@ from gsdm_grid.planning import (
     Stage,
     TrialRequest,
     Work,
-    compile_flow,
     read_criteria,
 )
+from gsdm_grid.plan import PlacementPolicy, StreamSpec, placement_policy
+from gsdm_grid.planning import compile_flow
 
 TEMPLATES = ("PCC", "pipe")
 Told = Callable[[TrialRequest, Outcome], None]

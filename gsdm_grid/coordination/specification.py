@@ -20,8 +20,7 @@ from gsdm_grid.errors import FlowError, GsdmError, SchemaError, UnknownName
 from gsdm_grid.flow import TEMPLATES, DataFlow, build
 from gsdm_grid.functions import functions
 from gsdm_grid.model import StreamType, TypeRegistry, create_stream_type, stream_types
-from gsdm_grid.plan import Demands, parse_demands, placement_policy
-from gsdm_grid.planning import (
+from gsdm_grid.optimizer import (
     CENTRAL,
     Candidate,
     Parallel,
@@ -32,6 +31,7 @@ from gsdm_grid.planning import (
     stages_of,
     strategies_of,
 )
+from gsdm_grid.plan import Demands, parse_demands, placement_policy
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 MEMBERS = (

@@ -21,13 +21,13 @@ from gsdm_grid.coordination.query import ContinuousQuery
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.flow import DataFlow
-from gsdm_grid.plan import Demands, PlacementPolicy, placement_policy
-from gsdm_grid.planning import (
+from gsdm_grid.optimizer import (
     PARTS,
     TrialResult,
     measured,
     quietest,
 )
+from gsdm_grid.plan import Demands, PlacementPolicy, placement_policy
 
 TIMEOUT_S = 600.0
 WARM_SHARE, WARM_WINDOWS = 4, 32

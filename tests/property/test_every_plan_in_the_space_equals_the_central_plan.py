@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsdm_grid import Radio
-from gsdm_grid.planning.candidates import Candidate, Stage, planned_flow
-from gsdm_grid.planning.plan_space import Limits, PlanSpace
+from gsdm_grid.optimizer.candidates import Candidate, Stage, planned_flow
+from gsdm_grid.optimizer.plan_space import Limits, PlanSpace
 
 WORKS = {
     "fft3": (Stage.of("fft3"),),

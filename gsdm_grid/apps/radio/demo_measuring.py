@@ -17,7 +17,7 @@ from gsdm_grid.apps.radio.demo_steps import DemoView
 from gsdm_grid.coordination import ContinuousQuery
 from gsdm_grid.errors import QueryError
 from gsdm_grid.model import PhysicalWindow
-from gsdm_grid.planning import TrialResult, measured
+from gsdm_grid.optimizer import TrialResult, measured
 
 ROUNDS = 3
 WARM_SHARE = 0.5

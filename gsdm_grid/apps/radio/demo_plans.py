@@ -14,7 +14,7 @@ from gsdm_grid.flow import DataFlow, central
 from gsdm_grid.functions import WINDOW_DISTRIBUTE, WINDOW_SPLIT, functions, reference
 from gsdm_grid.functions.library.radio import Polar, Radio
 from gsdm_grid.model import StreamType
-from gsdm_grid.planning import (
+from gsdm_grid.optimizer import (
     Candidate,
     Parallel,
     Stage,

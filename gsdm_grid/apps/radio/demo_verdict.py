@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from gsdm_grid.apps.radio.demo_report import DemoReport, Growth, PlanReport, WorkReport
-from gsdm_grid.planning import Choice, Tried, choose, read_criteria
+from gsdm_grid.optimizer import (
+    Choice,
+    Tried,
+    choose,
+    read_criteria,
+)
 
 LIMITING = 0.75
 """A site that is busy for at least this share of the time is said to be the limit."""

@@ -72,7 +72,7 @@ def test_the_steps_of_an_optimization_follow_each_other(read):
 
 
 def test_the_dag_has_as_many_rounds_as_a_search_may_ask_for(read):
-    from gsdm_grid.planning.search import MOST_ROUNDS
+    from gsdm_grid.optimizer.search import MOST_ROUNDS
 
     assert len([name for name in read["dags"]["gsdm_optimize"] if name.endswith(".ask")]) == MOST_ROUNDS + 1
 

@@ -23,7 +23,7 @@ from gsdm_grid.apps.radio.demo_verdict import (
 )
 from gsdm_grid.apps.radio.demo_view import show_report
 from gsdm_grid.cli.local import demo as demo_command
-from gsdm_grid.planning.trial import SiteCost, TrialResult
+from gsdm_grid.optimizer.trial_result import SiteCost, TrialResult
 
 
 def trial(mb_s, compute=(0.97,), moving=0.1):

@@ -8,11 +8,11 @@ from gsdm_grid.coordination.trial_runs import TrialRun, pool_limits, run_trial, 
 from gsdm_grid.errors import FlowError, PlanError, ResourceError
 from gsdm_grid.flow import central, parallelize
 from gsdm_grid.functions.library.radio import Radio
-from gsdm_grid.planning.candidates import Stage
-from gsdm_grid.planning.criteria import Criteria, read_criteria
-from gsdm_grid.planning.plan_space import Limits
-from gsdm_grid.planning.search import Search, SearchOptions
-from gsdm_grid.planning.staleness import stale, stale_data
+from gsdm_grid.optimizer.candidates import Stage
+from gsdm_grid.optimizer.criteria import Criteria, read_criteria
+from gsdm_grid.optimizer.plan_space import Limits
+from gsdm_grid.optimizer.search import Search, SearchOptions
+from gsdm_grid.optimizer.staleness import stale, stale_data
 
 SOURCE = "gsdm_grid.apps.radio:SyntheticRadio"
 QUICK = {"limits": Limits(most=2, shapes=("flat",)), "options": SearchOptions(count=64, repeats=1)}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gsdm_grid.planning.trial import SiteCost, TrialResult
+from gsdm_grid.optimizer.trial_result import SiteCost, TrialResult
 
 
 class PaperGrid:

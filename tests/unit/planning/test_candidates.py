@@ -5,7 +5,7 @@ import pytest
 from gsdm_grid import STREAM, sqf
 from gsdm_grid.errors import FlowError, UnknownName
 from gsdm_grid.functions.strategies import window_distribute, window_split
-from gsdm_grid.planning.candidates import (
+from gsdm_grid.optimizer.candidates import (
     Candidate,
     Parallel,
     Stage,

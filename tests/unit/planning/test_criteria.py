@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid.errors import FlowError
-from gsdm_grid.planning.criteria import FIGURES, Criteria, read_criteria
+from gsdm_grid.optimizer.criteria import FIGURES, Criteria, read_criteria
 
 positive = st.floats(1e-6, 1e6)
 figures = st.fixed_dictionaries(dict.fromkeys(FIGURES, positive))

@@ -3,7 +3,7 @@
 import pytest
 
 from gsdm_grid.errors import FlowError
-from gsdm_grid.planning.fixed_plans import stages_of
+from gsdm_grid.optimizer.fixed_plans import stages_of
 
 
 def pcc(*args):

@@ -7,11 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsdm_grid.errors import FlowError, PlanError
-from gsdm_grid.planning.candidates import Stage
-from gsdm_grid.planning.choice import Failure
-from gsdm_grid.planning.criteria import Criteria, read_criteria
-from gsdm_grid.planning.plan_space import Limits, PlanSpace
-from gsdm_grid.planning.search import MOST_ROUNDS, Search, SearchOptions, replayed
+from gsdm_grid.optimizer.candidates import Stage
+from gsdm_grid.optimizer.choice import Failure
+from gsdm_grid.optimizer.criteria import Criteria, read_criteria
+from gsdm_grid.optimizer.plan_space import Limits, PlanSpace
+from gsdm_grid.optimizer.search import (
+    MOST_ROUNDS,
+    Search,
+    SearchOptions,
+    replayed,
+)
 
 FFT3 = (Stage.of("fft3"),)
 COUNT = 800

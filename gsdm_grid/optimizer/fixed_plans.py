@@ -18,7 +18,7 @@ from gsdm_grid.flow import (
     parallelize,
 )
 from gsdm_grid.functions import ROUND_ROBIN, StreamFunction, functions
-from gsdm_grid.planning.candidates import Stage
+from gsdm_grid.optimizer.candidates import Stage
 
 _ARGUMENTS: Mapping[str, Sequence[str]] = {
     template.__name__: template.__code__.co_varnames[: template.__code__.co_argcount]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gsdm_grid.errors import PlanError
-from gsdm_grid.planning.candidates import Candidate
-from gsdm_grid.planning.criteria import Criteria, Figures
-from gsdm_grid.planning.trial import TrialResult
+from gsdm_grid.optimizer.candidates import Candidate
+from gsdm_grid.optimizer.criteria import Criteria, Figures
+from gsdm_grid.optimizer.trial_result import TrialResult
 
 LONG_ENOUGH = 0.5
 """Trials over at least this share of the windows of the longest ones count as much: those of the last but one round."""

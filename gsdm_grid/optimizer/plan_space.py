@@ -16,7 +16,7 @@ from typing import NoReturn
 from gsdm_grid.errors import FlowError, PlanError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.functions import ROUND_ROBIN
-from gsdm_grid.planning.candidates import (
+from gsdm_grid.optimizer.candidates import (
     Candidate,
     Parallel,
     Work,

@@ -16,12 +16,25 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gsdm_grid.errors import FlowError, PlanError
-from gsdm_grid.planning.candidates import Candidate, Parallel, sites_of_stages
-from gsdm_grid.planning.choice import Choice, Failure, Outcome, Tried, Verification, choose, verified
-from gsdm_grid.planning.criteria import Criteria
-from gsdm_grid.planning.plan_space import PlanSpace
-from gsdm_grid.planning.prediction import SPREAD, balanced_degree, grown_cost_s, tree_cost_s
-from gsdm_grid.planning.trial import PARTS, TrialResult
+from gsdm_grid.optimizer.candidates import Candidate, Parallel, sites_of_stages
+from gsdm_grid.optimizer.choice import (
+    Choice,
+    Failure,
+    Outcome,
+    Tried,
+    Verification,
+    choose,
+    verified,
+)
+from gsdm_grid.optimizer.criteria import Criteria
+from gsdm_grid.optimizer.plan_space import PlanSpace
+from gsdm_grid.optimizer.prediction import (
+    SPREAD,
+    balanced_degree,
+    grown_cost_s,
+    tree_cost_s,
+)
+from gsdm_grid.optimizer.trial_result import PARTS, TrialResult
 
 Method = Literal["heuristic", "exhaustive"]
 METHODS: tuple[Method, ...] = ("heuristic", "exhaustive")

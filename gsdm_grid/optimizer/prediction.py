@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from gsdm_grid.planning.candidates import Parallel
-from gsdm_grid.planning.trial import SiteCost, TrialResult
+from gsdm_grid.optimizer.candidates import Parallel
+from gsdm_grid.optimizer.trial_result import SiteCost, TrialResult
 
 SPREAD = ("partition", "combine")
 """Roles that a tree spreads over several sites."""
