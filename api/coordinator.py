@@ -2,7 +2,7 @@
 
 The store says what should be; the grid does it. Every state change of a query is written to the store by one thread, in
 order. After a restart the coordinator brings queries back to their desired state; their result streams go on after
-the last kept window (see `gsdm_grid.planning.recovery`).
+the last kept window (see `gsdm_grid.compiler.recovery`).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from api.settings import ServiceSettings
 from api.store import Store, events, queries, streams
 from api.trials import Trials
 from gsdm_grid.channels import ResultLog, end_of
+from gsdm_grid.compiler import compile_query, pinned_names, resumption
 from gsdm_grid.coordination import (
     KEPT,
     ContinuousQuery,
@@ -59,7 +60,6 @@ from gsdm_grid.plan import (
     placement_policy,
     placement_warnings,
 )
-from gsdm_grid.planning import compile_query, pinned_names, resumption
 from gsdm_grid.splitting import scaled_sites
 from resource_manager.policy import AutoscalePolicy
 from resource_manager.pools import named_pools, own_pools

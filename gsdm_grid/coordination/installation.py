@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gsdm_grid.channels import StreamInterface
+from gsdm_grid.compiler import packages_of
 from gsdm_grid.engine import Bootstrap
 from gsdm_grid.errors import NodeLost, ResourceError
 from gsdm_grid.hosts import HostGroup, HostRequest
@@ -25,7 +26,6 @@ from gsdm_grid.plan import (
     PlanStream,
     bundles,
 )
-from gsdm_grid.planning import packages_of
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid

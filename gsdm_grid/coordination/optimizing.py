@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gsdm_grid.compiler import compile_flow
 from gsdm_grid.coordination.grid import Grid, default_grid
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.coordination.trial_runs import TrialRun, pool_limits, run_trial
@@ -30,7 +31,6 @@ from gsdm_grid.optimizer import (
     read_criteria,
 )
 from gsdm_grid.plan import PlacementPolicy, StreamSpec, placement_policy
-from gsdm_grid.planning import compile_flow
 
 TEMPLATES = ("PCC", "pipe")
 Told = Callable[[TrialRequest, Outcome], None]

@@ -16,6 +16,13 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from gsdm_grid.channels import MemorySink
+from gsdm_grid.compiler import (
+    compile_query,
+    moved,
+    recovery_obstacle,
+    replayable_inputs,
+    rescaling_obstacle,
+)
 from gsdm_grid.coordination import lifecycle
 from gsdm_grid.coordination.control import Event
 from gsdm_grid.coordination.installation import Installation
@@ -33,13 +40,6 @@ from gsdm_grid.plan import (
     Plan,
     PlanSite,
     check_sites,
-)
-from gsdm_grid.planning import (
-    compile_query,
-    moved,
-    recovery_obstacle,
-    replayable_inputs,
-    rescaling_obstacle,
 )
 
 if TYPE_CHECKING:

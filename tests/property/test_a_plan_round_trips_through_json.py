@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsdm_grid import PCC, STREAM, Radio, central, current_window, lpipe, parallel, pipe, sqf
+from gsdm_grid.compiler import compile_flow
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.plan import POLICIES, Plan, StreamSpec
-from gsdm_grid.planning import compile_flow
 
 
 @sqf(STREAM, register=False)

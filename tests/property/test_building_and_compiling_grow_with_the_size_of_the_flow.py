@@ -10,9 +10,9 @@ from functools import partial
 import pytest
 
 from gsdm_grid import PCC, Radio, autosplit, fsplit, lpipe, mapstream, mergestream, parallel, parasplit, partition, pipe
+from gsdm_grid.compiler import compile_query
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.plan import GRID, THREADS, StreamSpec
-from gsdm_grid.planning import compile_query
 
 SIZE = 60
 BUILDERS: dict[str, Callable[[int], DataFlow]] = {

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from gsdm_grid import PCC, central, create_stream_type, pipe, sqf
+from gsdm_grid.compiler import compile_flow
 from gsdm_grid.errors import FlowError, GsdmError, UnknownName
 from gsdm_grid.flow import (
     TEMPLATES,
@@ -25,7 +26,6 @@ from gsdm_grid.flow import (
 from gsdm_grid.functions import per_tuple
 from gsdm_grid.model import TypeRegistry
 from gsdm_grid.plan import Plan, StreamSpec
-from gsdm_grid.planning import compile_flow
 
 Report = create_stream_type("SplitReport", {"kind": "int8", "xway": "int32"}, registry=TypeRegistry())
 

@@ -19,11 +19,11 @@ from gsdm_grid import (
     register_input_stream,
     sqf,
 )
+from gsdm_grid.compiler import compile_flow
 from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.functions import equal_parts
 from gsdm_grid.plan import StreamSpec
-from gsdm_grid.planning import compile_flow
 
 
 def inp(name="in", stream_type=Radio):

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from gsdm_grid import PCC, Radio, central, lpipe, parallel, pipe
+from gsdm_grid.compiler import compile_flow
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.plan import StreamSpec
-from gsdm_grid.planning import compile_flow
 
 
 def operators(flow):

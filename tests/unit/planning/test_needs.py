@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid import Radio
+from gsdm_grid.compiler import compile_flow
 from gsdm_grid.errors import FlowError
 from gsdm_grid.flow import PCC, build
 from gsdm_grid.plan import (
@@ -17,7 +18,6 @@ from gsdm_grid.plan import (
     check_sites,
     parse_demands,
 )
-from gsdm_grid.planning import compile_flow
 
 
 def plan(flow=None, policy=RAY, live=False):

@@ -3,6 +3,7 @@
 import pytest
 
 from gsdm_grid import PCC, STREAM, Radio, central, pipe, sqf
+from gsdm_grid.compiler import compile_flow
 from gsdm_grid.plan import (
     GRID,
     POLICIES,
@@ -11,7 +12,6 @@ from gsdm_grid.plan import (
     THREADS,
     StreamSpec,
 )
-from gsdm_grid.planning import compile_flow
 
 WD = PCC(2, "RRpart", "fft3", {}, "S-Merge")
 

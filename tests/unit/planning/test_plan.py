@@ -3,8 +3,8 @@
 import json
 
 from gsdm_grid import PCC, Radio
+from gsdm_grid.compiler import compile_flow
 from gsdm_grid.plan import GRID, Plan, StreamSpec
-from gsdm_grid.planning import compile_flow
 
 
 def test_a_plan_round_trips_through_json_and_finds_its_parts():

@@ -3,9 +3,9 @@
 import pytest
 
 from gsdm_grid import PCC, Radio, central, current_window, parallelize, pipe, sliding_window, sqf
+from gsdm_grid.compiler import compile_flow, moved, rescaling_obstacle
 from gsdm_grid.errors import PlanError
 from gsdm_grid.plan import StreamSpec
-from gsdm_grid.planning import compile_flow, moved, rescaling_obstacle
 
 SLIDING = {"size": 4, "step": 1}
 

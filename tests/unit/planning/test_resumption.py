@@ -6,9 +6,9 @@ import pytest
 
 from gsdm_grid import PCC, Radio, central, current_window, sqf
 from gsdm_grid import sliding_window as window_of
+from gsdm_grid.compiler import compile_flow, recovery_obstacle, resumption
 from gsdm_grid.functions import window_distribute
 from gsdm_grid.plan import StreamSpec
-from gsdm_grid.planning import compile_flow, recovery_obstacle, resumption
 
 
 def plan(flow, inputs=1):

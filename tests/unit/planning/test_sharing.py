@@ -3,17 +3,17 @@
 import pytest
 
 from gsdm_grid import PCC, central, lpipe, pipe, register_input_stream, register_result_stream
+from gsdm_grid.compiler import (
+    compile_query,
+    flow_of,
+    keeps_ordinals,
+    replayable_inputs,
+)
 from gsdm_grid.plan import (
     GRID,
     Demands,
     Needs,
     Plan,
-)
-from gsdm_grid.planning import (
-    compile_query,
-    flow_of,
-    keeps_ordinals,
-    replayable_inputs,
 )
 
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from gsdm_grid import PCC, Radio, pipe, sqf
+from gsdm_grid.compiler import compile_flow, packages_of, pinned_names
 from gsdm_grid.errors import FlowError, UnknownName
 from gsdm_grid.flow import build
 from gsdm_grid.functions import PackageSet, functions, packages
@@ -14,7 +15,6 @@ from gsdm_grid.plan import (
     Plan,
     StreamSpec,
 )
-from gsdm_grid.planning import compile_flow, packages_of, pinned_names
 
 INPUT = StreamSpec("in", "synthetic_radio", Radio, {"window": 64})
 OUTPUT = StreamSpec("out", "recorder", options={"path": "x.npz"})

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gsdm_grid.compiler.compiler import compile_flow, compile_vertices
 from gsdm_grid.flow import DataFlow, Site, Vertex, central, renamed
 from gsdm_grid.functions import function_reference
 from gsdm_grid.plan import (
@@ -30,7 +31,6 @@ from gsdm_grid.plan import (
     StreamSpec,
     unused,
 )
-from gsdm_grid.planning.compiler import compile_flow, compile_vertices
 
 PART = "shared:"
 """How ids of parts begin; no query that people name does."""

@@ -17,6 +17,7 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from gsdm_grid.compiler.plan_code import check_packages
 from gsdm_grid.errors import FlowError, GsdmError
 from gsdm_grid.flow import DataFlow, Input, Vertex, push_selections, repeated
 from gsdm_grid.functions import Lengths, fixed_lengths
@@ -33,7 +34,6 @@ from gsdm_grid.plan import (
     StreamSpec,
     place,
 )
-from gsdm_grid.planning.staging import check_packages
 
 
 @dataclass(frozen=True)
