@@ -15,10 +15,10 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from api.errors import Problem
-from gsdm_grid.channels import StreamInterface, interfaces
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.flow import TEMPLATES, Template
 from gsdm_grid.functions import FunctionRegistry, StreamFunction, functions, is_inside, reference
+from gsdm_grid.interfaces import StreamInterface, interfaces
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 Named = TypeVar("Named")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from api.errors import Problem
-from gsdm_grid.channels import StreamInterface
 from gsdm_grid.errors import FlowError
+from gsdm_grid.interfaces import StreamInterface
 
 
 def check_files(

@@ -20,9 +20,9 @@ from typing import Any
 from api.auth import Role
 from api.data_folders import check_files
 from api.errors import Problem
-from gsdm_grid.channels import GeneratorSource, StreamInterface, interfaces
 from gsdm_grid.errors import FlowError
 from gsdm_grid.functions import FUNCTION
+from gsdm_grid.interfaces import GeneratorSource, StreamInterface, interfaces
 
 _PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d][\w.]*")
 

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from api.installed import calls_code
 from api.segments import Segments
 from gsdm_grid import Grid
-from gsdm_grid.channels import interfaces
 from gsdm_grid.coordination import (
     QuerySpecification,
     RegisteredStream,
@@ -23,6 +22,7 @@ from gsdm_grid.coordination import (
     work_of,
 )
 from gsdm_grid.errors import FlowError, GsdmError
+from gsdm_grid.interfaces import interfaces
 from gsdm_grid.optimizer import (
     Candidate,
     Criteria,

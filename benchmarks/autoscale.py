@@ -20,9 +20,9 @@ from api.settings import ServiceSettings
 from api.store import Store
 from gsdm_grid import current_window, sqf
 from gsdm_grid.apps.radio import SyntheticRadio
-from gsdm_grid.channels import InterfaceContext, register_stream_interface
-from gsdm_grid.channels.pacing import Pacer
 from gsdm_grid.functions import window_distribute
+from gsdm_grid.interfaces import InterfaceContext, register_stream_interface
+from gsdm_grid.interfaces.pacing import Pacer
 from gsdm_grid.model import PhysicalWindow, StreamType
 
 WORK_S = 0.008

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from gsdm_grid import Grid, central, cq, create_stream_type, current_window, register_input_stream, sqf
-from gsdm_grid.channels import InterfaceContext, interfaces
+from gsdm_grid.interfaces import InterfaceContext, interfaces
 
 Samples = create_stream_type("Samples", {"signal": "vector[64] of float32"})
 Energy = create_stream_type("Energy", {"energy": "float64"})

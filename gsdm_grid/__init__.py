@@ -18,7 +18,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gsdm_grid.channels import StreamInterface, register_stream_interface
     from gsdm_grid.config import Settings
     from gsdm_grid.coordination import (
         ContinuousQuery,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
         window_split,
     )
     from gsdm_grid.functions.library.radio import Channel, Polar, Radio
+    from gsdm_grid.interfaces import StreamInterface, register_stream_interface
     from gsdm_grid.model import STREAM, LogicalWindow, PhysicalWindow, StreamType, create_stream_type, seconds
 
 __version__ = "0.1.0"

@@ -24,8 +24,8 @@ from api.schemas import (
     StreamDocument,
     StreamPage,
 )
-from gsdm_grid.channels import StreamInterface, interfaces
 from gsdm_grid.coordination import shared_unless_told
+from gsdm_grid.interfaces import StreamInterface, interfaces
 
 COMMON = ("unauthorized", "forbidden", "invalid-request")
 POSTED: dict[int | str, dict[str, Any]] = {

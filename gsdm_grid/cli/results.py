@@ -29,8 +29,8 @@ from gsdm_grid.errors import QueryError
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from gsdm_grid.channels import WindowPicture
     from gsdm_grid.client import Client, NumberedBlock
+    from gsdm_grid.interfaces import WindowPicture
     from gsdm_grid.model import PhysicalWindow
 
 PLOT_S = 0.15
@@ -206,7 +206,7 @@ class ResultPicture:
 
     def _take(self, block: PhysicalWindow) -> None:
         from gsdm_grid import Polar, Radio
-        from gsdm_grid.channels import WindowPicture
+        from gsdm_grid.interfaces import WindowPicture
 
         if self._picture is None:
             is_spectrum = block.type.is_under(Radio) or block.type.is_under(Polar)

@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gsdm_grid.channels import StreamInterface
 from gsdm_grid.compiler import packages_of
 from gsdm_grid.engine import Bootstrap
 from gsdm_grid.errors import NodeLost, ResourceError
 from gsdm_grid.hosts import HostGroup, HostRequest
+from gsdm_grid.interfaces import StreamInterface
 from gsdm_grid.plan import (
     Demands,
     HostKind,

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from gsdm_grid.channels import MemorySink
 from gsdm_grid.compiler import (
     compile_query,
     moved,
@@ -33,6 +32,7 @@ from gsdm_grid.coordination.totals import Totals
 from gsdm_grid.engine import check_schedule, unpack_error
 from gsdm_grid.errors import GsdmError, InvalidTransition, NodeLost, PlanError, QueryError
 from gsdm_grid.flow import DataFlow
+from gsdm_grid.interfaces import MemorySink
 from gsdm_grid.model import LogicalWindow, PhysicalWindow
 from gsdm_grid.plan import (
     Demands,

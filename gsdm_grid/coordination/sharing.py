@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gsdm_grid.channels import interfaces
 from gsdm_grid.compiler import (
     TAP,
     flow_of,
@@ -27,6 +26,7 @@ from gsdm_grid.compiler import (
 )
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.errors import GsdmError
+from gsdm_grid.interfaces import interfaces
 from gsdm_grid.plan import Demands, Plan, PlanStream
 
 if TYPE_CHECKING:

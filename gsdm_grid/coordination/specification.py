@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gsdm_grid.channels import POLICIES as OVERLOAD_POLICIES
-from gsdm_grid.channels import check_accepted, interfaces
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.engine import check_schedule
 from gsdm_grid.errors import FlowError, GsdmError, SchemaError, UnknownName
 from gsdm_grid.flow import TEMPLATES, DataFlow, build
 from gsdm_grid.functions import functions
+from gsdm_grid.interfaces import POLICIES as OVERLOAD_POLICIES
+from gsdm_grid.interfaces import check_accepted, interfaces
 from gsdm_grid.model import StreamType, TypeRegistry, create_stream_type, stream_types
 from gsdm_grid.optimizer import (
     CENTRAL,

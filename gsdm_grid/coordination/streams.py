@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gsdm_grid.channels import StreamInterface, check_accepted, interfaces
 from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.flow import json_value
 from gsdm_grid.ids import IdFactory
+from gsdm_grid.interfaces import StreamInterface, check_accepted, interfaces
 from gsdm_grid.model import PhysicalWindow, StreamType, stream_types
 from gsdm_grid.plan import StreamSpec
 

@@ -14,17 +14,7 @@ from typing import Any
 
 import cloudpickle
 
-from gsdm_grid.channels import (
-    ChannelLimits,
-    DataPlane,
-    End,
-    InterfaceContext,
-    StreamInterface,
-    Tap,
-    Taps,
-    TapSource,
-    interfaces,
-)
+from gsdm_grid.channels import ChannelLimits, DataPlane, End
 from gsdm_grid.engine.catalogue import make_operator
 from gsdm_grid.engine.execute import Execute
 from gsdm_grid.engine.statistics import CpuTimer, NodeStatistics, OperatorStatistics
@@ -38,6 +28,14 @@ from gsdm_grid.engine.streams import (
     SourceStream,
 )
 from gsdm_grid.errors import InternalError, QueryError
+from gsdm_grid.interfaces import (
+    InterfaceContext,
+    StreamInterface,
+    Tap,
+    Taps,
+    TapSource,
+    interfaces,
+)
 from gsdm_grid.model import NO_MARK, Clock, PhysicalWindow, SystemClock
 from gsdm_grid.operators import Blocks, Held, StreamOperator
 from gsdm_grid.plan import PlanOperator, PlanStream

@@ -21,8 +21,6 @@ import zmq
 from gsdm_grid.channels import (
     DataPlane,
     InstallationKey,
-    InterfaceContext,
-    StreamInterface,
     local_address,
     machine_id,
     shared_memory,
@@ -32,6 +30,7 @@ from gsdm_grid.engine.node import WorkingNode
 from gsdm_grid.engine.staging import stage
 from gsdm_grid.errors import GsdmError, InternalError
 from gsdm_grid.functions import raised_by_user_code
+from gsdm_grid.interfaces import InterfaceContext, StreamInterface
 
 REPORT_S = 0.5
 

@@ -12,16 +12,14 @@ from typing import Protocol, TypeVar
 
 from gsdm_grid.channels import (
     End,
-    EndOfStream,
     Inlet,
-    InterfaceContext,
     Item,
     Outlet,
-    StreamInterface,
 )
 from gsdm_grid.engine.statistics import StreamStatistics
 from gsdm_grid.errors import GsdmError, InternalError, QueryError
 from gsdm_grid.functions import raised_by_user_code
+from gsdm_grid.interfaces import EndOfStream, InterfaceContext, StreamInterface
 from gsdm_grid.model import NO_MARK, PhysicalWindow, cut, shifted
 
 T = TypeVar("T")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from gsdm_grid.channels import StreamInterface
 from gsdm_grid.config import Settings
 from gsdm_grid.engine import Bootstrap
+from gsdm_grid.interfaces import StreamInterface
 from gsdm_grid.plan import Bundle, Needs
 
 Live = Mapping[str, StreamInterface]

@@ -129,7 +129,7 @@ def test_a_silent_input_is_left_behind_after_its_time_out_and_the_gap_is_recorde
     blocked = threading.Event()
 
     from gsdm_grid import StreamInterface, register_stream_interface
-    from gsdm_grid.channels import EndOfStream
+    from gsdm_grid.interfaces import EndOfStream
 
     class SilentAfterThree(StreamInterface):
         given = False
@@ -167,7 +167,7 @@ def test_a_udp_source_at_twice_the_rate_drops_counts_and_keeps_order(grid):
     import socket
     import threading
 
-    from gsdm_grid.channels.interface import InterfaceContext, interfaces
+    from gsdm_grid.interfaces.interface import InterfaceContext, interfaces
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))

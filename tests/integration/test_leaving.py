@@ -15,10 +15,10 @@ from gsdm_grid import (
     register_stream_interface,
     sqf,
 )
-from gsdm_grid.channels import StreamInterface
 from gsdm_grid.errors import FunctionError, QueryError
 from gsdm_grid.flow import fsplit
 from gsdm_grid.functions import per_tuple
+from gsdm_grid.interfaces import StreamInterface
 
 WAIT_S = 20.0
 Level = create_stream_type("LeavingLevel", {"value": "float64"})

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gsdm_grid import PCC, Grid, Settings, central, pipe, register_input_stream, register_result_stream, sqf
-from gsdm_grid.channels import EndOfStream, StreamInterface, register_stream_interface
 from gsdm_grid.errors import GsdmError, PlanError, QueryError
+from gsdm_grid.interfaces import EndOfStream, StreamInterface, register_stream_interface
 from gsdm_grid.testing import eventually
 
 DEADLINE_S = 60.0

@@ -10,10 +10,10 @@ import pytest
 from matplotlib.image import imread
 
 from gsdm_grid import Grid, Radio, central, cq, create_stream_type, register_input_stream, register_result_stream
-from gsdm_grid.channels import InterfaceContext
-from gsdm_grid.channels.picture_window import PictureWindow, screen
-from gsdm_grid.channels.visualize import VisualizeSink
 from gsdm_grid.errors import ChannelError, QueryError
+from gsdm_grid.interfaces import InterfaceContext
+from gsdm_grid.interfaces.picture_window import PictureWindow, screen
+from gsdm_grid.interfaces.visualize import VisualizeSink
 from gsdm_grid.model import TypeRegistry
 from gsdm_grid.testing import eventually
 

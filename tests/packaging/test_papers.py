@@ -9,10 +9,10 @@ import pytest
 import typer
 
 import gsdm_grid
-from gsdm_grid.channels import interfaces
 from gsdm_grid.cli.commands import app
 from gsdm_grid.flow import TEMPLATES
 from gsdm_grid.functions import functions
+from gsdm_grid.interfaces import interfaces
 
 PAPERS = Path(__file__).resolve().parents[2] / "docs/papers.md"
 SPAN = re.compile(r"`([^`]+)`")

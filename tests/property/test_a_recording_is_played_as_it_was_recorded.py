@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsdm_grid.channels import EndOfStream, InterfaceContext
-from gsdm_grid.channels.player import PlayerSource
-from gsdm_grid.channels.rawiq import RawIqSource
-from gsdm_grid.channels.recorder import RecorderSink
-from gsdm_grid.channels.sigmf import SigmfInterface
 from gsdm_grid.errors import QueryError
+from gsdm_grid.interfaces import EndOfStream, InterfaceContext
+from gsdm_grid.interfaces.player import PlayerSource
+from gsdm_grid.interfaces.raw_iq import RawIqSource
+from gsdm_grid.interfaces.recorder import RecorderSink
+from gsdm_grid.interfaces.sigmf import SigmfInterface
 from gsdm_grid.model import TypeRegistry, create_stream_type
 
 REGISTRY = TypeRegistry()

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from gsdm_grid import Radio
 from gsdm_grid.apps.radio import SyntheticRadio
-from gsdm_grid.channels import EndOfStream, InterfaceContext
-from gsdm_grid.channels.generator import GeneratorSource
-from gsdm_grid.channels.memory import MemorySource
+from gsdm_grid.interfaces import EndOfStream, InterfaceContext
+from gsdm_grid.interfaces.generator import GeneratorSource
+from gsdm_grid.interfaces.memory import MemorySource
 from gsdm_grid.model import TypeRegistry, create_stream_type
 
 Numbered = create_stream_type("NumberedSource", {"n": "int64", "v": "vector of float32"}, registry=TypeRegistry())

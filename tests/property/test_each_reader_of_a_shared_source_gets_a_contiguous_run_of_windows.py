@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsdm_grid import PCC, central, pipe, register_input_stream, register_result_stream
-from gsdm_grid.channels import StreamInterface, register_stream_interface
+from gsdm_grid.interfaces import StreamInterface, register_stream_interface
 from gsdm_grid.testing import eventually
 
 DEADLINE_S = 60.0

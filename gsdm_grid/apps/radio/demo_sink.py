@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gsdm_grid.channels import InterfaceContext, StreamInterface
 from gsdm_grid.errors import QueryError
+from gsdm_grid.interfaces import InterfaceContext, StreamInterface
 from gsdm_grid.model import PhysicalWindow, StreamType
 
 ORDINALS = "ordinals"

@@ -13,9 +13,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gsdm_grid.channels import EndOfStream, InterfaceContext, Pacer, StreamInterface, equally_long
 from gsdm_grid.errors import QueryError
 from gsdm_grid.functions.library.radio import CHANNELS, Radio
+from gsdm_grid.interfaces import (
+    EndOfStream,
+    InterfaceContext,
+    Pacer,
+    StreamInterface,
+    equally_long,
+)
 from gsdm_grid.model import Array, PhysicalWindow, StreamType, seconds
 
 FRESH_CYCLE = 256

@@ -246,10 +246,10 @@ def test_sources_and_sinks_are_registered_and_found_after_a_restart(start):
         ({"options": {"window": "wide"}}, "invalid-specification"),
         ({"interface": "memory", "options": {}}, "invalid-specification"),
         ({"interface": "os.path:join"}, "invalid-specification"),
-        ({"interface": "gsdm_grid.channels.tcp:nothing"}, "invalid-specification"),
+        ({"interface": "gsdm_grid.interfaces.tcp:nothing"}, "invalid-specification"),
         ({"interface": "generator", "options": {"function": "subprocess:check_output"}}, "forbidden"),
         (
-            {"interface": "gsdm_grid.channels.generator:GeneratorSource", "options": {"function": "os:abort"}},
+            {"interface": "gsdm_grid.interfaces.generator:GeneratorSource", "options": {"function": "os:abort"}},
             "invalid-specification",
         ),
         ({"name": "a/b"}, "invalid-request"),

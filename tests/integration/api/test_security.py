@@ -328,7 +328,7 @@ def test_names_in_addresses_are_names(client, secrets, name):
 
 @pytest.mark.parametrize(
     ("interface", "expected"),
-    [("generator", "forbidden"), ("gsdm_grid.channels.generator:GeneratorSource", "invalid-specification")],
+    [("generator", "forbidden"), ("gsdm_grid.interfaces.generator:GeneratorSource", "invalid-specification")],
 )
 def test_an_operator_does_not_run_programs(ask, tmp_path, interface, expected):
     options = {"function": "subprocess:check_output", "params": {"args": ["touch", str(tmp_path / "evil")]}}

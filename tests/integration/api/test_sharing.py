@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from api.settings import ServiceSettings
 from api.wiring import make_app
 from gsdm_grid import Grid, Radio, register_input_stream, register_result_stream
-from gsdm_grid.channels import EndOfStream, StreamInterface, register_stream_interface
+from gsdm_grid.interfaces import EndOfStream, StreamInterface, register_stream_interface
 from gsdm_grid.testing import eventually
 
 DEADLINE_S = 60.0

@@ -14,10 +14,10 @@ from api.errors import Problem
 from api.packages import Packages
 from api.registered_streams import delete_stream, post_stream
 from api.store import Store
-from gsdm_grid.channels import interfaces
 from gsdm_grid.errors import QueryError
 from gsdm_grid.flow import TEMPLATES, build
 from gsdm_grid.functions import FunctionRegistry, functions, reference
+from gsdm_grid.interfaces import interfaces
 from gsdm_grid.model import stream_types
 
 PYTHON, ZIP = "text/x-python", "application/zip"

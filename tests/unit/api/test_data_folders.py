@@ -5,12 +5,12 @@ import pytest
 from api import installed
 from api.data_folders import check_files
 from api.errors import Problem
-from gsdm_grid.channels import interfaces
 from gsdm_grid.errors import FlowError
+from gsdm_grid.interfaces import interfaces
 
 check_specification = partial(installed.check_specification, allowed=("gsdm_grid.channels",))
 check_stream = partial(installed.check_stream, allowed=("gsdm_grid.channels",))
-FILES = ["player", "recorder", "raw_iq", "sigmf", "gsdm_grid.channels.player:PlayerSource"]
+FILES = ["player", "recorder", "raw_iq", "sigmf", "gsdm_grid.interfaces.player:PlayerSource"]
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import pytest
 
 from api.errors import Problem
 from api.installed import calls_code, check_paths, check_specification
-from gsdm_grid.channels import interfaces
 from gsdm_grid.errors import FlowError
+from gsdm_grid.interfaces import interfaces
 
-GENERATOR_PATH = "gsdm_grid.channels.generator:GeneratorSource"
+GENERATOR_PATH = "gsdm_grid.interfaces.generator:GeneratorSource"
 PATHS = [
     "numpy.f2py.__main__:x",
     "numpy.f2py.__main__:1",

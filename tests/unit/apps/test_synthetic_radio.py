@@ -3,9 +3,9 @@ import pytest
 from scipy import fft
 
 from gsdm_grid.apps.radio import Carrier, RadioSynthesizer, SyntheticRadio
-from gsdm_grid.channels import EndOfStream, InterfaceContext, interfaces
 from gsdm_grid.errors import QueryError, SchemaError
 from gsdm_grid.functions.library.radio import CHANNELS, Channel, Polar, Radio, polarization
+from gsdm_grid.interfaces import EndOfStream, InterfaceContext, interfaces
 from gsdm_grid.model import PhysicalWindow, seconds
 from gsdm_grid.testing import FakeClock
 

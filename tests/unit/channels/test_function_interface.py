@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from gsdm_grid import Radio, StreamInterface, register_input_stream, register_result_stream, register_stream_interface
-from gsdm_grid.channels import EndOfStream, InterfaceContext, interfaces
-from gsdm_grid.channels.function_interface import ASK_AGAIN_S
 from gsdm_grid.errors import FunctionError, QueryError, SchemaError, UnknownName
+from gsdm_grid.interfaces import EndOfStream, InterfaceContext, interfaces
+from gsdm_grid.interfaces.function_interface import ASK_AGAIN_S
 from gsdm_grid.model import create_stream_type
 from gsdm_grid.testing import FakeClock
 

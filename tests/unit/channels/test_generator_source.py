@@ -3,10 +3,10 @@ import threading
 import numpy as np
 import pytest
 
-from gsdm_grid.channels import EndOfStream, InterfaceContext, interfaces
-from gsdm_grid.channels.generator import GeneratorSource
-from gsdm_grid.channels.memory import MemorySource
 from gsdm_grid.errors import FunctionError, QueryError
+from gsdm_grid.interfaces import EndOfStream, InterfaceContext, interfaces
+from gsdm_grid.interfaces.generator import GeneratorSource
+from gsdm_grid.interfaces.memory import MemorySource
 from gsdm_grid.model import create_stream_type
 from gsdm_grid.testing import FakeClock
 

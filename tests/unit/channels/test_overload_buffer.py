@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsdm_grid.channels import EndOfStream
-from gsdm_grid.channels.overload import POLICIES, OverloadBuffer
 from gsdm_grid.errors import ChannelError, QueryError
+from gsdm_grid.interfaces import EndOfStream
+from gsdm_grid.interfaces.overload import POLICIES, OverloadBuffer
 from gsdm_grid.model import create_stream_type
 from gsdm_grid.testing import eventually
 

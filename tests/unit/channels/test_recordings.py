@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsdm_grid.channels import EndOfStream, InterfaceContext, interfaces
-from gsdm_grid.channels.player import PlayerSource
-from gsdm_grid.channels.rawiq import RawIqSource
-from gsdm_grid.channels.recorder import RecorderSink
-from gsdm_grid.channels.sigmf import SigmfInterface
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
+from gsdm_grid.interfaces import EndOfStream, InterfaceContext, interfaces
+from gsdm_grid.interfaces.player import PlayerSource
+from gsdm_grid.interfaces.raw_iq import RawIqSource
+from gsdm_grid.interfaces.recorder import RecorderSink
+from gsdm_grid.interfaces.sigmf import SigmfInterface
 from gsdm_grid.model import PhysicalWindow, create_stream_type
 from gsdm_grid.testing import FakeClock
 

@@ -6,11 +6,11 @@ import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gsdm_grid.channels import EndOfStream, InterfaceContext
 from gsdm_grid.channels.channel import ChannelLimits
 from gsdm_grid.channels.data_plane import DataPlane
 from gsdm_grid.channels.keys import InstallationKey
-from gsdm_grid.channels.tap import Tap, Taps, TapSource
+from gsdm_grid.interfaces import EndOfStream, InterfaceContext
+from gsdm_grid.interfaces.tap import Tap, Taps, TapSource
 
 LIMITS = ChannelLimits(blocks=2, bytes=1 << 20)
 

@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsdm_grid.channels import EndOfStream, InterfaceContext
-from gsdm_grid.channels.tcp import FrameReader, TcpInterface, make_frame
-from gsdm_grid.channels.udp import BYTE_ORDER, END, Header, encode_body, schema_of, show_address
 from gsdm_grid.errors import ChannelError, QueryError
+from gsdm_grid.interfaces import EndOfStream, InterfaceContext
+from gsdm_grid.interfaces.tcp import FrameReader, TcpInterface, make_frame
+from gsdm_grid.interfaces.udp import (
+    BYTE_ORDER,
+    END,
+    Header,
+    encode_body,
+    schema_of,
+    show_address,
+)
 from gsdm_grid.model import create_stream_type
 from gsdm_grid.testing import eventually
 
@@ -391,7 +398,7 @@ def test_random_and_truncated_frames_are_refused_or_waited_for(chunks, cut, vali
 @settings(max_examples=200)
 @given(data=st.data())
 def test_a_damaged_frame_never_harms_the_receiver(data):
-    from gsdm_grid.channels.tcp import _Receiver
+    from gsdm_grid.interfaces.tcp import _Receiver
 
     receiver = _Receiver(Radio, {})
     damaged = bytearray(frame(radio(2, size=2)))

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsdm_grid.channels import EndOfStream, InterfaceContext
-from gsdm_grid.channels.udp import (
+from gsdm_grid.errors import ChannelError, QueryError
+from gsdm_grid.interfaces import EndOfStream, InterfaceContext
+from gsdm_grid.interfaces.udp import (
     BYTE_ORDER,
     END,
     HEADER,
@@ -21,7 +22,6 @@ from gsdm_grid.channels.udp import (
     schema_of,
     show_address,
 )
-from gsdm_grid.errors import ChannelError, QueryError
 from gsdm_grid.model import PhysicalWindow, create_stream_type
 from gsdm_grid.testing import eventually
 

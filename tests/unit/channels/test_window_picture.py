@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from gsdm_grid import Radio, create_stream_type
-from gsdm_grid.channels.window_picture import COLUMNS, WindowPicture, drawable
 from gsdm_grid.errors import QueryError
+from gsdm_grid.interfaces.window_picture import COLUMNS, WindowPicture, drawable
 from gsdm_grid.model import Ragged, TypeRegistry
 
 Mixed = create_stream_type(

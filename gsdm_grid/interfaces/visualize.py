@@ -19,10 +19,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces, path_in
-from gsdm_grid.channels.picture_window import PictureWindow, screen
-from gsdm_grid.channels.window_picture import WindowPicture
 from gsdm_grid.errors import ChannelError, QueryError
+from gsdm_grid.interfaces.interface import (
+    InterfaceContext,
+    StreamInterface,
+    interfaces,
+    path_in,
+)
+from gsdm_grid.interfaces.picture_window import PictureWindow, screen
+from gsdm_grid.interfaces.window_picture import WindowPicture
 from gsdm_grid.model import PhysicalWindow, StreamType
 
 _log = logging.getLogger("gsdm.visualize")

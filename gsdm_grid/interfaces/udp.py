@@ -45,11 +45,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces
-from gsdm_grid.channels.overload import OverloadBuffer
-from gsdm_grid.channels.player import positive
-from gsdm_grid.channels.rawiq import SampleFormat, header_bytes, sample_ts
 from gsdm_grid.errors import ChannelError, QueryError
+from gsdm_grid.interfaces.interface import InterfaceContext, StreamInterface, interfaces
+from gsdm_grid.interfaces.overload import OverloadBuffer
+from gsdm_grid.interfaces.player import positive
+from gsdm_grid.interfaces.raw_iq import SampleFormat, header_bytes, sample_ts
 from gsdm_grid.model import Clock, PhysicalWindow, StreamType, SystemClock, cut, wire
 
 Address = tuple[str, int]

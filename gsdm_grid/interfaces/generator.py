@@ -12,12 +12,12 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces
-from gsdm_grid.channels.memory import WindowFeed
-from gsdm_grid.channels.pacing import Pacer
-from gsdm_grid.channels.player import positive
-from gsdm_grid.channels.user_calls import name_of, user_call
 from gsdm_grid.errors import QueryError
+from gsdm_grid.interfaces.interface import InterfaceContext, StreamInterface, interfaces
+from gsdm_grid.interfaces.memory import WindowFeed
+from gsdm_grid.interfaces.pacing import Pacer
+from gsdm_grid.interfaces.player import positive
+from gsdm_grid.interfaces.user_calls import name_of, user_call
 from gsdm_grid.model import PhysicalWindow, StreamType
 
 T = TypeVar("T")

@@ -30,10 +30,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces
-from gsdm_grid.channels.overload import OverloadBuffer
-from gsdm_grid.channels.player import positive
-from gsdm_grid.channels.udp import (
+from gsdm_grid.errors import ChannelError
+from gsdm_grid.interfaces.interface import InterfaceContext, StreamInterface, interfaces
+from gsdm_grid.interfaces.overload import OverloadBuffer
+from gsdm_grid.interfaces.player import positive
+from gsdm_grid.interfaces.udp import (
     BYTE_ORDER,
     END,
     HEADER,
@@ -48,7 +49,6 @@ from gsdm_grid.channels.udp import (
     show_address,
     wait_for,
 )
-from gsdm_grid.errors import ChannelError
 from gsdm_grid.model import Clock, PhysicalWindow, StreamType
 
 _LENGTH = struct.Struct("<I")

@@ -22,10 +22,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gsdm_grid.channels.channel import End, Inlet, Item, Outlet
-from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
-from gsdm_grid.channels.overload import OverloadBuffer
+from gsdm_grid.channels import (
+    End,
+    Inlet,
+    Item,
+    Outlet,
+)
 from gsdm_grid.errors import InternalError
+from gsdm_grid.interfaces.interface import (
+    EndOfStream,
+    InterfaceContext,
+    StreamInterface,
+    interfaces,
+)
+from gsdm_grid.interfaces.overload import OverloadBuffer
 from gsdm_grid.model import PhysicalWindow, StreamType, as_array, cut
 
 TAP_SINK, TAP_SOURCE = "taps", "tap"

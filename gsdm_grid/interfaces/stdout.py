@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gsdm_grid.channels.interface import StreamInterface, interfaces
 from gsdm_grid.errors import ChannelError, QueryError
+from gsdm_grid.interfaces.interface import StreamInterface, interfaces
 from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType
 
 

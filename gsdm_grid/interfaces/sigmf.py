@@ -20,10 +20,17 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
-from gsdm_grid.channels.interface import equally_long, interfaces, path_in
-from gsdm_grid.channels.player import positive
-from gsdm_grid.channels.rawiq import RawRecording, RawSource, SampleFormat, Segment, sample_ts, vectors
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
+from gsdm_grid.interfaces.interface import equally_long, interfaces, path_in
+from gsdm_grid.interfaces.player import positive
+from gsdm_grid.interfaces.raw_iq import (
+    RawRecording,
+    RawSource,
+    SampleFormat,
+    Segment,
+    sample_ts,
+    vectors,
+)
 from gsdm_grid.model import NANOSECONDS, PhysicalWindow, Ragged, StreamType
 
 _META, _DATA = ".sigmf-meta", ".sigmf-data"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gsdm_grid.channels.interface import EndOfStream
 from gsdm_grid.errors import FunctionError, GsdmError
 from gsdm_grid.functions import raised_by_user_code
+from gsdm_grid.interfaces.interface import EndOfStream
 
 
 @contextmanager

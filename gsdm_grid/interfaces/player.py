@@ -19,9 +19,15 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces, path_in
-from gsdm_grid.channels.pacing import Pacer
 from gsdm_grid.errors import QueryError, SchemaError
+from gsdm_grid.interfaces.interface import (
+    EndOfStream,
+    InterfaceContext,
+    StreamInterface,
+    interfaces,
+    path_in,
+)
+from gsdm_grid.interfaces.pacing import Pacer
 from gsdm_grid.model import NANOSECONDS, Array, PhysicalWindow, Ragged, StreamType, Text, check_column, cut, row_slice
 
 OFFSETS = ".offsets"

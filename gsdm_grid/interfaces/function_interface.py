@@ -14,10 +14,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, path_in
-from gsdm_grid.channels.memory import WindowFeed
-from gsdm_grid.channels.user_calls import name_of, user_call
 from gsdm_grid.errors import QueryError
+from gsdm_grid.interfaces.interface import (
+    EndOfStream,
+    InterfaceContext,
+    StreamInterface,
+    path_in,
+)
+from gsdm_grid.interfaces.memory import WindowFeed
+from gsdm_grid.interfaces.user_calls import name_of, user_call
 from gsdm_grid.model import PhysicalWindow, StreamType
 
 ASK_AGAIN_S = 0.01

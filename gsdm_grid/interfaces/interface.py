@@ -23,7 +23,7 @@ from gsdm_grid.functions import Collector, is_inside
 from gsdm_grid.model import STREAM, Clock, PhysicalWindow, StreamType, SystemClock, stream_types
 
 if TYPE_CHECKING:
-    from gsdm_grid.channels.data_plane import DataPlane
+    from gsdm_grid.channels import DataPlane
 
 ENTRY_POINTS = "gsdm.interfaces"
 FUNCTIONS = ("open", "next", "insert", "close")
@@ -151,18 +151,18 @@ class StreamInterface:
 
 
 _BUILTIN = (
-    "gsdm_grid.channels.generator",
-    "gsdm_grid.channels.memory",
-    "gsdm_grid.channels.player",
-    "gsdm_grid.channels.rawiq",
-    "gsdm_grid.channels.recorder",
+    "gsdm_grid.interfaces.generator",
+    "gsdm_grid.interfaces.memory",
+    "gsdm_grid.interfaces.player",
+    "gsdm_grid.interfaces.raw_iq",
+    "gsdm_grid.interfaces.recorder",
     "gsdm_grid.channels.result_log",
-    "gsdm_grid.channels.sigmf",
-    "gsdm_grid.channels.stdout",
-    "gsdm_grid.channels.tap",
-    "gsdm_grid.channels.tcp",
-    "gsdm_grid.channels.udp",
-    "gsdm_grid.channels.visualize",
+    "gsdm_grid.interfaces.sigmf",
+    "gsdm_grid.interfaces.stdout",
+    "gsdm_grid.interfaces.tap",
+    "gsdm_grid.interfaces.tcp",
+    "gsdm_grid.interfaces.udp",
+    "gsdm_grid.interfaces.visualize",
 )
 """Modules that register the built-in interfaces when they are imported."""
 
@@ -304,7 +304,7 @@ def _of_functions(
     whole: bool = False,
     **named: Any,
 ) -> type[StreamInterface]:
-    from gsdm_grid.channels.function_interface import interface_class
+    from gsdm_grid.interfaces.function_interface import interface_class
 
     by_role = {**dict(zip(FUNCTIONS, functions, strict=False)), **named}
     unknown = sorted(set(by_role) - set(FUNCTIONS))

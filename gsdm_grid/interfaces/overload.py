@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from gsdm_grid.channels.interface import EndOfStream
 from gsdm_grid.errors import QueryError
+from gsdm_grid.interfaces.interface import EndOfStream
 from gsdm_grid.model import PhysicalWindow, cut
 
 POLICIES = ("block", "drop_oldest", "sample")

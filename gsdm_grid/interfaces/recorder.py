@@ -19,9 +19,14 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
-from gsdm_grid.channels.interface import InterfaceContext, StreamInterface, interfaces, path_in
-from gsdm_grid.channels.player import OFFSETS, PlayerSource
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
+from gsdm_grid.interfaces.interface import (
+    InterfaceContext,
+    StreamInterface,
+    interfaces,
+    path_in,
+)
+from gsdm_grid.interfaces.player import OFFSETS, PlayerSource
 from gsdm_grid.model import Array, AttributeType, PhysicalWindow, Ragged, StreamType, as_ragged
 
 

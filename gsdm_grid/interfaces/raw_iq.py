@@ -22,9 +22,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gsdm_grid.channels.interface import equally_long, interfaces
-from gsdm_grid.channels.player import RecordedSource, Recording, positive
 from gsdm_grid.errors import QueryError, SchemaError
+from gsdm_grid.interfaces.interface import equally_long, interfaces
+from gsdm_grid.interfaces.player import RecordedSource, Recording, positive
 from gsdm_grid.model import NANOSECONDS, Array, PhysicalWindow, StreamType, row_slice
 
 _NAME = re.compile(r"^([cr])(?:(f32|f64|i32|i16|u32|u16)_(le|be)|(i8|u8))$")

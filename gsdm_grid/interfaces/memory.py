@@ -9,8 +9,13 @@ import queue
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from gsdm_grid.channels.interface import EndOfStream, InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.errors import QueryError
+from gsdm_grid.interfaces.interface import (
+    EndOfStream,
+    InterfaceContext,
+    StreamInterface,
+    interfaces,
+)
 from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType, cut
 
 
