@@ -36,7 +36,6 @@ from api.segments import Segments
 from api.settings import ServiceSettings
 from api.store import Store, events, queries, streams
 from api.trials import Trials
-from gsdm_grid.channels import ResultLog, end_of
 from gsdm_grid.compiler import compile_query, pinned_names, resumption
 from gsdm_grid.coordination import (
     KEPT,
@@ -61,6 +60,7 @@ from gsdm_grid.plan import (
     placement_warnings,
 )
 from gsdm_grid.splitting import scaled_sites
+from gsdm_grid.storage import ResultLog, end_of
 from resource_manager.policy import AutoscalePolicy
 from resource_manager.pools import named_pools, own_pools
 

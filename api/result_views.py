@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from gsdm_grid.channels import ResultLog
 from gsdm_grid.model import STREAM, Array, AttributeType, Column, PhysicalWindow, Ragged, StreamType, as_array, as_dense
+from gsdm_grid.storage import ResultLog
 
 Blocks = Sequence[tuple[int, PhysicalWindow]]
 _VIEW_NUMBERS = 2_000_000

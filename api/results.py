@@ -26,9 +26,9 @@ from api.errors import Problem, document, problem_of
 from api.failures import cannot_deliver
 from api.result_views import missed_view, projected, to_json, windows_of, windows_per_event
 from api.settings import Limits
-from gsdm_grid.channels import ResultLog
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.model import PhysicalWindow, StreamType, stream_schema, to_stream_batch
+from gsdm_grid.storage import ResultLog
 
 _log = logging.getLogger("gsdm.results")
 HEARTBEAT_S = 10.0

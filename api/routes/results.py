@@ -22,8 +22,8 @@ from api.dependencies import Services, WithServices, services_of
 from api.errors import Problem, problem_of, responses
 from api.result_views import last_view, projected, to_json
 from api.results import Ended, Event, Form, Heartbeat, Missed, ResultStreams, Windows, sse
-from gsdm_grid.channels import ResultLog
 from gsdm_grid.errors import GsdmError
+from gsdm_grid.storage import ResultLog
 
 JSON, SSE, ARROW = "application/json", "text/event-stream", "application/vnd.apache.arrow.stream"
 VIEW_POINTS, STREAM_POINTS = 500, 64

@@ -7,9 +7,7 @@ and leave the system is in `gsdm_grid.interfaces`; what happens to them in betwe
 from gsdm_grid.channels.channel import ChannelLimits, End, Inlet, Item, Outlet
 from gsdm_grid.channels.data_plane import DataPlane, local_address, machine_id
 from gsdm_grid.channels.keys import InstallationKey
-from gsdm_grid.channels.log_segment import end_of
 from gsdm_grid.channels.profiling import hardware, memory_file, remembered_block_bytes
-from gsdm_grid.channels.result_log import ResultLog
 
 __all__ = [
     "ChannelLimits",
@@ -19,8 +17,6 @@ __all__ = [
     "InstallationKey",
     "Item",
     "Outlet",
-    "ResultLog",
-    "end_of",
     "hardware",
     "local_address",
     "machine_id",

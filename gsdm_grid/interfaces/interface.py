@@ -156,7 +156,7 @@ _BUILTIN = (
     "gsdm_grid.interfaces.player",
     "gsdm_grid.interfaces.raw_iq",
     "gsdm_grid.interfaces.recorder",
-    "gsdm_grid.channels.result_log",
+    "gsdm_grid.storage.result_log",
     "gsdm_grid.interfaces.sigmf",
     "gsdm_grid.interfaces.stdout",
     "gsdm_grid.interfaces.tap",

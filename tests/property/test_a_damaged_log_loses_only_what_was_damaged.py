@@ -5,8 +5,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.model import TypeRegistry, create_stream_type
+from gsdm_grid.storage.result_log import ResultLog
 
 Numbered = create_stream_type("DamagedResult", {"n": "int64", "v": "vector[7] of float32"}, registry=TypeRegistry())
 

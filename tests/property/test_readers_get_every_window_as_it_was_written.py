@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.errors import InternalError
 from gsdm_grid.model import TypeRegistry, create_stream_type, cut, cut_at
+from gsdm_grid.storage.result_log import ResultLog
 
 Numbered = create_stream_type(
     "NumberedResult", {"n": "int64", "v": "vector of float32", "name": "string"}, registry=TypeRegistry()

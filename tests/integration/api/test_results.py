@@ -23,9 +23,9 @@ from api.errors import Problem
 from api.routes import results
 from api.settings import Limits, ServiceSettings
 from api.store import Store
-from gsdm_grid.channels.result_log import ResultLog
 from gsdm_grid.client import Client
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
+from gsdm_grid.storage.result_log import ResultLog
 from gsdm_grid.testing import eventually
 
 DEADLINE_S = 60.0

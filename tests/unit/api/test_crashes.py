@@ -4,8 +4,8 @@ import pytest
 
 from api.crashes import judge, mark, with_progress
 from gsdm_grid import Radio
-from gsdm_grid.channels.log_segment import end_of
-from gsdm_grid.channels.result_log import ResultLog
+from gsdm_grid.storage.log_segment import end_of
+from gsdm_grid.storage.result_log import ResultLog
 
 
 def test_the_only_query_that_was_being_started_is_not_started_again():

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsdm_grid import register_input_stream, register_result_stream
-from gsdm_grid.channels.result_log import ResultLog, ResultLogSink
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
 from gsdm_grid.functions import current_window, sqf
 from gsdm_grid.interfaces import InterfaceContext, interfaces
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
+from gsdm_grid.storage.result_log import ResultLog, ResultLogSink
 
 DEADLINE_S = 60.0
 Mixed = create_stream_type(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gsdm_grid.channels.log_frames import Frame, Gap, frames
+from gsdm_grid.storage.log_frames import Frame, Gap, frames
 
 _INDEX_BYTES = 4 << 10  # one entry of the index for so many bytes; from there, readers go frame by frame
 

@@ -30,12 +30,17 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from gsdm_grid.channels.log_frames import Frame, Gap, block_of, frame_of
-from gsdm_grid.channels.log_segment import Segment, files_of
-from gsdm_grid.channels.log_type import type_of
 from gsdm_grid.errors import ChannelError, QueryError
 from gsdm_grid.interfaces import InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.model import PhysicalWindow, StreamType, as_array, cut
+from gsdm_grid.storage.log_frames import (
+    Frame,
+    Gap,
+    block_of,
+    frame_of,
+)
+from gsdm_grid.storage.log_segment import Segment, files_of
+from gsdm_grid.storage.log_type import type_of
 
 KEEP_BYTES = 256 << 20
 SEGMENT_BYTES = 16 << 20
