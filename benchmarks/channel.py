@@ -15,7 +15,7 @@ import numpy as np
 from reporting import Report, arguments, median
 
 from gsdm_grid.channels.keys import InstallationKey
-from gsdm_grid.channels.profiling import seconds_through_channel
+from gsdm_grid.tuning.window_size import seconds_through_channel
 
 SIZES = (4_096, 65_536, 262_144, 1_048_576, 4_194_304)
 

@@ -23,7 +23,6 @@ from reporting import Report, median
 from split_plots import plot_measured, plot_theory
 
 from gsdm_grid import Grid, Settings
-from gsdm_grid.channels import profiling
 from gsdm_grid.coordination.split_trials import (
     BFN,
     POSITION,
@@ -55,6 +54,7 @@ from gsdm_grid.splitting.split_cost import (
     with_query_processors,
 )
 from gsdm_grid.splitting.split_fit import fit, median_error
+from gsdm_grid.tuning import window_size as profiling
 
 BLOCK_BYTES = 8 << 20
 """Physical windows of the plans: where doubling stops to gain on this kind of machine (`gsdm tune`)."""

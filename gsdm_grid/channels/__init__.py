@@ -7,7 +7,6 @@ and leave the system is in `gsdm_grid.interfaces`; what happens to them in betwe
 from gsdm_grid.channels.channel import ChannelLimits, End, Inlet, Item, Outlet
 from gsdm_grid.channels.data_plane import DataPlane, local_address, machine_id
 from gsdm_grid.channels.keys import InstallationKey
-from gsdm_grid.channels.profiling import hardware, memory_file, remembered_block_bytes
 
 __all__ = [
     "ChannelLimits",
@@ -17,9 +16,6 @@ __all__ = [
     "InstallationKey",
     "Item",
     "Outlet",
-    "hardware",
     "local_address",
     "machine_id",
-    "memory_file",
-    "remembered_block_bytes",
 ]

@@ -121,7 +121,7 @@ def _checkout(folder: str) -> Path:
 @app.command(rich_help_panel=HERE)
 def tune(as_json: AsJson = False) -> None:
     """Measure which size of physical windows is best on this machine, and remember it."""
-    from gsdm_grid.channels import profiling
+    from gsdm_grid.tuning import window_size as profiling
 
     def measure(size: int) -> float:
         found = profiling.measure_channel(size)

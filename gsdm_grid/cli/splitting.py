@@ -11,8 +11,9 @@ from gsdm_grid.cli.flows import document_of, stored_specification
 from gsdm_grid.errors import QueryError
 
 if TYPE_CHECKING:
-    from gsdm_grid.coordination import Explanation, SplitProfile
+    from gsdm_grid.coordination import Explanation
     from gsdm_grid.splitting import Prediction
+    from gsdm_grid.tuning import SplitProfile
 
 profile = typer.Typer(no_args_is_help=True, help="Measure what things cost on this installation, and keep it.")
 app.add_typer(profile, name="profile", rich_help_panel=HERE)
@@ -30,8 +31,9 @@ def profile_split(
 
     The size of physical windows that queries use is left as it is: that is `gsdm tune`.
     """
-    from gsdm_grid.coordination import keep_profile, split_trials
+    from gsdm_grid.coordination import split_trials
     from gsdm_grid.plan import placement_policy
+    from gsdm_grid.tuning import keep_profile
 
     end_on_signals()
     placement_policy(placement)
@@ -97,7 +99,8 @@ def _show_flow(document: dict[str, Any], as_json: bool) -> None:
 
 def _profile_for(document: dict[str, Any]) -> SplitProfile:
     """The profile for the query's placement; if there is none, the one on threads, which is quick to get."""
-    from gsdm_grid.coordination import DEFAULT_PLACEMENT, kept_profile, needed_profile
+    from gsdm_grid.coordination import DEFAULT_PLACEMENT
+    from gsdm_grid.tuning import kept_profile, needed_profile
 
     wanted = str(document.get("placement") or DEFAULT_PLACEMENT)
     return kept_profile(wanted) or kept_profile("threads") or needed_profile(wanted)

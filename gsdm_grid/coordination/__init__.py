@@ -26,7 +26,6 @@ from gsdm_grid.coordination.specification import (
     work_of,
 )
 from gsdm_grid.coordination.split_explanation import DEFAULT_PLACEMENT, Explanation, Wanted, explain_split, has_split
-from gsdm_grid.coordination.split_profile import SplitProfile, keep_profile, kept_profile, needed_profile
 from gsdm_grid.coordination.split_trials import used_block_bytes
 from gsdm_grid.coordination.streams import RegisteredStream, register_input_stream, register_result_stream
 from gsdm_grid.coordination.trial_runs import TrialRun, pool_limits, run_trial, this_machine
@@ -41,7 +40,6 @@ __all__ = [
     "Kind",
     "QuerySpecification",
     "RegisteredStream",
-    "SplitProfile",
     "Stop",
     "TrialRun",
     "Wanted",
@@ -52,10 +50,7 @@ __all__ = [
     "flow_of",
     "has_split",
     "hosts_counter",
-    "keep_profile",
-    "kept_profile",
     "lifecycle",
-    "needed_profile",
     "opt",
     "parse",
     "parse_stop",

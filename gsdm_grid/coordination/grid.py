@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from gsdm_grid.channels import InstallationKey, remembered_block_bytes
+from gsdm_grid.channels import InstallationKey
 from gsdm_grid.compiler import PART
 from gsdm_grid.config import Settings
 from gsdm_grid.coordination.control import ControlServer, Event
@@ -22,6 +22,7 @@ from gsdm_grid.functions import StreamFunction
 from gsdm_grid.hosts import HostPool, ProcessPool, RayPool, SparkPool, ThreadPool
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.plan import Demands, HostKind, placement_policy
+from gsdm_grid.tuning import remembered_block_bytes
 
 WATCH_S = 0.5
 DEFAULT_BLOCK_BYTES = 2 << 20

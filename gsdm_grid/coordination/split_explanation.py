@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from gsdm_grid.coordination.specification import parse
-from gsdm_grid.coordination.split_profile import SplitProfile
 from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.errors import FlowError, GsdmError, QueryError
 from gsdm_grid.flow import TEMPLATES
@@ -29,6 +28,7 @@ from gsdm_grid.splitting import (
     choose_split,
     joined,
 )
+from gsdm_grid.tuning import SplitProfile
 
 SPLITS = ("splitstream", "fsplit", "exptree", "maxtree", "autosplit", "splittree", "parasplit")
 DEFAULT_PLACEMENT = "grid"

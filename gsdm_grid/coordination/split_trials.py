@@ -16,10 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gsdm_grid.channels import profiling
 from gsdm_grid.config import Settings
 from gsdm_grid.coordination.grid import DEFAULT_BLOCK_BYTES, Grid
-from gsdm_grid.coordination.split_profile import SplitProfile
 from gsdm_grid.coordination.streams import register_input_stream, register_result_stream
 from gsdm_grid.flow import DataFlow, mapstream, parasplit, pipe, splitstream
 from gsdm_grid.functions import routing
@@ -31,6 +29,8 @@ from gsdm_grid.splitting import (
     median_error,
     observations,
 )
+from gsdm_grid.tuning import SplitProfile
+from gsdm_grid.tuning import window_size as profiling
 
 ATTRIBUTES = (
     *("kind", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos"),

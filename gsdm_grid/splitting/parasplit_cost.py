@@ -3,7 +3,7 @@
 A window router hands whole physical windows to p window splitters, which send each tuple to some of q query processors,
 which merge what they get. Symbols are the paper's; costs are CPU seconds per tuple of the input stream of the process
 in question, unless the name says otherwise. Equation 6 is `gsdm_grid.flow.split_shapes.window_splitters`; the size of
-physical windows is chosen by `gsdm_grid.channels.profiling.choose`.
+physical windows is chosen by `gsdm_grid.tuning.window_size.choose`.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import typer
 
 from gsdm_grid import cli
 from gsdm_grid.client import Client
-from gsdm_grid.coordination.split_profile import SplitProfile, keep_profile
 from gsdm_grid.splitting.split_cost import Coefficients
+from gsdm_grid.tuning.split_profile import SplitProfile, keep_profile
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

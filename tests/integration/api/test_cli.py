@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from gsdm_grid.cli.commands import app
 from gsdm_grid.client import ApiProblem, AsyncClient, Client
-from gsdm_grid.coordination.split_profile import SplitProfile, keep_profile
 from gsdm_grid.splitting.split_cost import Coefficients
+from gsdm_grid.tuning.split_profile import SplitProfile, keep_profile
 
 ROOT = Path(__file__).resolve().parents[3]
 FFT3 = str(ROOT / "examples" / "fft3.yaml")

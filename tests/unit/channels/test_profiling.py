@@ -6,9 +6,14 @@ import json
 
 import pytest
 
-from gsdm_grid.channels import profiling
-from gsdm_grid.channels.profiling import Choice, choose, remember, remembered_block_bytes
 from gsdm_grid.errors import ChannelError
+from gsdm_grid.tuning import window_size as profiling
+from gsdm_grid.tuning.window_size import (
+    Choice,
+    choose,
+    remember,
+    remembered_block_bytes,
+)
 
 
 @pytest.mark.parametrize("top", [1 << 17, 1 << 18, 1 << 20, 1 << 22])

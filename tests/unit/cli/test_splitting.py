@@ -9,11 +9,11 @@ import yaml
 from typer.testing import CliRunner
 
 from gsdm_grid import cli
-from gsdm_grid.channels.profiling import memory_file
-from gsdm_grid.coordination.split_profile import SplitProfile, keep_profile, kept_profile
 from gsdm_grid.coordination.split_trials import ATTRIBUTES, BFN, RFN, TUPLE_BYTES
 from gsdm_grid.splitting.split_choice import PLANS
 from gsdm_grid.splitting.split_cost import Coefficients
+from gsdm_grid.tuning.split_profile import SplitProfile, keep_profile, kept_profile
+from gsdm_grid.tuning.window_size import memory_file
 
 COEFFICIENTS = Coefficients(
     cc=5e-9, cp=2e-8, ce=1e-9, crW=2e-5, ceW=1e-5, cr=1e-9, cm=2e-8, cmW=3e-5, cpoll=1e-6, router=5e-5

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from gsdm_grid.channels import profiling
-from gsdm_grid.coordination.split_profile import (
+from gsdm_grid.errors import QueryError
+from gsdm_grid.splitting.split_cost import Coefficients
+from gsdm_grid.tuning import window_size as profiling
+from gsdm_grid.tuning.split_profile import (
     SplitProfile,
     keep_profile,
     kept_profile,
     needed_profile,
     profile_file,
 )
-from gsdm_grid.errors import QueryError
-from gsdm_grid.splitting.split_cost import Coefficients
 
 MEASURED = SplitProfile(
     placement="threads",

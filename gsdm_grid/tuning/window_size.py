@@ -21,9 +21,7 @@ from typing import Any
 import numpy as np
 import zmq
 
-from gsdm_grid.channels.channel import ChannelLimits, End, Outlet
-from gsdm_grid.channels.data_plane import DataPlane
-from gsdm_grid.channels.keys import InstallationKey
+from gsdm_grid.channels import ChannelLimits, DataPlane, End, InstallationKey, Outlet
 from gsdm_grid.config import cache_folder
 from gsdm_grid.errors import ChannelError
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gsdm_grid.channels import hardware, memory_file
 from gsdm_grid.errors import QueryError
 from gsdm_grid.splitting import Coefficients
+from gsdm_grid.tuning.window_size import hardware, memory_file
 
 
 @dataclass(frozen=True)
