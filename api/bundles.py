@@ -32,9 +32,9 @@ from api.packages import Installed, Packages
 from api.store import Store, bundles
 from api.stream_types import forget_type, registered_user, types_apart
 from api.trial_imports import Package, TryImports, refusal
-from gsdm_grid.coordination import Kind
 from gsdm_grid.functions import FunctionRegistry, functions
 from gsdm_grid.functions import packages as known_packages
+from gsdm_grid.spec import Kind
 
 _log = logging.getLogger("gsdm.bundles")
 ROOT = "gsdm_bundles"

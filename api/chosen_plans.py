@@ -17,9 +17,9 @@ from api.optimizations import Optimizations
 from api.segments import Segments
 from api.store import Store, queries
 from gsdm_grid import Grid
-from gsdm_grid.coordination import AUTO
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.optimizer import measured, stale_data
+from gsdm_grid.spec import AUTO
 
 LEAST_WINDOWS = 100
 """Windows that a query must have read before its cost is compared with that of its trial."""

@@ -37,18 +37,7 @@ from api.settings import ServiceSettings
 from api.store import Store, events, queries, streams
 from api.trials import Trials
 from gsdm_grid.compiler import compile_query, pinned_names, resumption
-from gsdm_grid.coordination import (
-    KEPT,
-    ContinuousQuery,
-    Grid,
-    QuerySpecification,
-    Stop,
-    parse,
-    parse_stop,
-    references,
-    with_degree,
-    with_plan,
-)
+from gsdm_grid.coordination import ContinuousQuery, Grid
 from gsdm_grid.errors import FlowError, GsdmError, NodeLost, ResourceError, UnknownName
 from gsdm_grid.flow import TEMPLATES, DataFlow, at_most
 from gsdm_grid.functions import functions
@@ -58,6 +47,16 @@ from gsdm_grid.plan import (
     check_sites,
     placement_policy,
     placement_warnings,
+)
+from gsdm_grid.spec import (
+    KEPT,
+    QuerySpecification,
+    Stop,
+    parse,
+    parse_stop,
+    references,
+    with_degree,
+    with_plan,
 )
 from gsdm_grid.splitting import scaled_sites
 from gsdm_grid.storage import ResultLog, end_of

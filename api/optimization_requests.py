@@ -13,14 +13,7 @@ from typing import Any, Protocol
 from api.installed import calls_code
 from api.segments import Segments
 from gsdm_grid import Grid
-from gsdm_grid.coordination import (
-    QuerySpecification,
-    RegisteredStream,
-    hosts_counter,
-    pool_limits,
-    without_plan,
-    work_of,
-)
+from gsdm_grid.coordination import hosts_counter, pool_limits
 from gsdm_grid.errors import FlowError, GsdmError
 from gsdm_grid.interfaces import interfaces
 from gsdm_grid.optimizer import (
@@ -33,6 +26,12 @@ from gsdm_grid.optimizer import (
     work_fingerprint,
 )
 from gsdm_grid.plan import placement_policy
+from gsdm_grid.spec import (
+    QuerySpecification,
+    RegisteredStream,
+    without_plan,
+    work_of,
+)
 
 DEFAULT_MOST = 8
 FASTER_BLOCKS = 4

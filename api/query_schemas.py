@@ -227,4 +227,4 @@ SPECIFICATION: dict[str, Any] = {
     },
     "additionalProperties": False,
 }
-"""For OpenAPI; `gsdm_grid.coordination.specification` is what checks."""
+"""For OpenAPI; `gsdm_grid.spec.specification` is what checks."""

@@ -13,7 +13,7 @@ from api.auth import Role
 from api.errors import Problem
 from api.installed import check_stream
 from api.store import Store, streams
-from gsdm_grid.coordination import Kind, parse_stream
+from gsdm_grid.spec import Kind, parse_stream
 
 StreamKind = Literal["source", "sink"]
 

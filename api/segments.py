@@ -19,10 +19,10 @@ from api.operations import Operations
 from api.store import Store
 from api.store import segments as table
 from gsdm_grid import Grid
-from gsdm_grid.coordination import RegisteredStream, check_name, parse_stream
 from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.flow import central
 from gsdm_grid.ids import IdFactory
+from gsdm_grid.spec import RegisteredStream, check_name, parse_stream
 
 RECORD_S = 600.0
 """How long a recording may take."""

@@ -13,10 +13,10 @@ import sqlalchemy as sa
 
 from api.errors import Problem
 from api.store import Store, streams, types
-from gsdm_grid.coordination import Kind
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.functions import StreamFunction, functions
 from gsdm_grid.model import STREAM, StreamType, TypeRegistry, create_stream_type, stream_types
+from gsdm_grid.spec import Kind
 
 _log = logging.getLogger("gsdm.types")
 _lock = threading.Lock()  # the registry is the process's

@@ -19,10 +19,16 @@ from api.operations import Operations
 from api.store import Store, optimizations
 from api.store import trials as table
 from gsdm_grid import Grid
-from gsdm_grid.coordination import QuerySpecification, RegisteredStream, TrialRun, run_trial, this_machine, too_short
+from gsdm_grid.coordination import (
+    TrialRun,
+    run_trial,
+    this_machine,
+    too_short,
+)
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.interfaces import interfaces
 from gsdm_grid.plan import placement_policy
+from gsdm_grid.spec import QuerySpecification, RegisteredStream
 
 
 class Trials:

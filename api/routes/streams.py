@@ -24,8 +24,8 @@ from api.schemas import (
     StreamDocument,
     StreamPage,
 )
-from gsdm_grid.coordination import shared_unless_told
 from gsdm_grid.interfaces import StreamInterface, interfaces
+from gsdm_grid.spec import shared_unless_told
 
 COMMON = ("unauthorized", "forbidden", "invalid-request")
 POSTED: dict[int | str, dict[str, Any]] = {

@@ -169,8 +169,8 @@ def _asked(name: str, server: str | None, token: str | None, question: Callable[
 
 def _flow_of(spec: Any) -> DataFlow:
     """The data flow in a specification: of a whole query, or of a data flow alone."""
-    from gsdm_grid.coordination import parse
     from gsdm_grid.flow import build
+    from gsdm_grid.spec import parse
 
     if isinstance(spec, Mapping) and "inputs" in spec:
         return parse(spec, _not_here).flow

@@ -86,7 +86,7 @@ def explain(
 
 def _show_flow(document: dict[str, Any], as_json: bool) -> None:
     """A query in which nothing is split: its data flow as it is."""
-    from gsdm_grid.coordination import flow_of
+    from gsdm_grid.spec import flow_of
 
     flow = flow_of(document)
     if as_json:

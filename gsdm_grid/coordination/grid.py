@@ -15,13 +15,13 @@ from gsdm_grid.coordination.control import ControlServer, Event
 from gsdm_grid.coordination.progress import StartProgress
 from gsdm_grid.coordination.query import ContinuousQuery
 from gsdm_grid.coordination.sharing import SharedParts
-from gsdm_grid.coordination.streams import RegisteredStream, register_result_stream
 from gsdm_grid.errors import NodeLost, QueryError, ResourceError, UnknownName
 from gsdm_grid.flow import DataFlow, central
 from gsdm_grid.functions import StreamFunction
 from gsdm_grid.hosts import HostPool, ProcessPool, RayPool, SparkPool, ThreadPool
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.plan import Demands, HostKind, placement_policy
+from gsdm_grid.spec import RegisteredStream, register_result_stream
 from gsdm_grid.tuning import remembered_block_bytes
 
 WATCH_S = 0.5

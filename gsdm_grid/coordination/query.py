@@ -27,7 +27,6 @@ from gsdm_grid.coordination.control import Event
 from gsdm_grid.coordination.installation import Installation
 from gsdm_grid.coordination.lifecycle import Action, State
 from gsdm_grid.coordination.sharing import Readings
-from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.coordination.totals import Totals
 from gsdm_grid.engine import check_schedule, unpack_error
 from gsdm_grid.errors import GsdmError, InvalidTransition, NodeLost, PlanError, QueryError
@@ -41,6 +40,7 @@ from gsdm_grid.plan import (
     PlanSite,
     check_sites,
 )
+from gsdm_grid.spec import RegisteredStream
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid

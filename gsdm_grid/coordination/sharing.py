@@ -24,10 +24,10 @@ from gsdm_grid.compiler import (
     keeps_ordinals,
     replayable_inputs,
 )
-from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.interfaces import interfaces
 from gsdm_grid.plan import Demands, Plan, PlanStream
+from gsdm_grid.spec import RegisteredStream
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from gsdm_grid.coordination.specification import parse
-from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.errors import FlowError, GsdmError, QueryError
 from gsdm_grid.flow import TEMPLATES
 from gsdm_grid.functions import routing
 from gsdm_grid.interfaces import EndOfStream, InterfaceContext
 from gsdm_grid.model import PhysicalWindow
+from gsdm_grid.spec import RegisteredStream, parse
 from gsdm_grid.splitting import (
     DEFAULT_B,
     SplitChoice,

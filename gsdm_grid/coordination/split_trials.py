@@ -18,11 +18,11 @@ import numpy as np
 
 from gsdm_grid.config import Settings
 from gsdm_grid.coordination.grid import DEFAULT_BLOCK_BYTES, Grid
-from gsdm_grid.coordination.streams import register_input_stream, register_result_stream
 from gsdm_grid.flow import DataFlow, mapstream, parasplit, pipe, splitstream
 from gsdm_grid.functions import routing
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
 from gsdm_grid.plan import Plan
+from gsdm_grid.spec import register_input_stream, register_result_stream
 from gsdm_grid.splitting import (
     Observed,
     fit,

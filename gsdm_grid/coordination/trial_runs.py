@@ -17,7 +17,6 @@ from typing import Any
 
 from gsdm_grid.coordination.grid import Grid
 from gsdm_grid.coordination.query import ContinuousQuery
-from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.interfaces import interfaces
@@ -28,6 +27,7 @@ from gsdm_grid.optimizer import (
     quietest,
 )
 from gsdm_grid.plan import Demands, PlacementPolicy, placement_policy
+from gsdm_grid.spec import RegisteredStream
 
 TIMEOUT_S = 600.0
 WARM_SHARE, WARM_WINDOWS = 4, 32

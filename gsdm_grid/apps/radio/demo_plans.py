@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from gsdm_grid.apps.radio.bare_kernel import BLOCK_BYTES, BYTES_PER_SAMPLE, Chain
-from gsdm_grid.coordination import RegisteredStream, register_input_stream, register_result_stream
 from gsdm_grid.errors import QueryError
 from gsdm_grid.flow import DataFlow, central
 from gsdm_grid.functions import WINDOW_DISTRIBUTE, WINDOW_SPLIT, functions, reference
@@ -21,6 +20,7 @@ from gsdm_grid.optimizer import (
     Work,
     planned_flow,
 )
+from gsdm_grid.spec import RegisteredStream, register_input_stream, register_result_stream
 
 SOURCE = "gsdm_grid.apps.radio:SyntheticRadio"
 SINK = "gsdm_grid.apps.radio.demo_sink:CheckedResults"

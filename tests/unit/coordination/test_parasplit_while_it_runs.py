@@ -5,10 +5,10 @@ import threading
 import pytest
 
 from gsdm_grid import register_input_stream, register_result_stream
-from gsdm_grid.coordination.specification import parse, with_degree
 from gsdm_grid.coordination.split_trials import ATTRIBUTES, BFN, RFN, SplitTuple, tuple_stream
 from gsdm_grid.errors import FlowError
 from gsdm_grid.flow import mergestream, parasplit, pipe
+from gsdm_grid.spec.specification import parse, with_degree
 from gsdm_grid.splitting.split_sites import scaled_sites
 from resource_manager.policy import AutoscalePolicy, LoadMeter, decide
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gsdm_grid.coordination.references import names
+from gsdm_grid.spec.references import names
 
 DOCUMENT = {
     "name": "antenna9",

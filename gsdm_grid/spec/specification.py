@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gsdm_grid.coordination.streams import RegisteredStream
 from gsdm_grid.engine import check_schedule
 from gsdm_grid.errors import FlowError, GsdmError, SchemaError, UnknownName
 from gsdm_grid.flow import TEMPLATES, DataFlow, build
@@ -32,6 +31,7 @@ from gsdm_grid.optimizer import (
     strategies_of,
 )
 from gsdm_grid.plan import Demands, parse_demands, placement_policy
+from gsdm_grid.spec.stream_registration import RegisteredStream
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 MEMBERS = (
