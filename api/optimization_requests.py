@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from api.installed import calls_code
 from api.segments import Segments
 from gsdm_grid import Grid
-from gsdm_grid.coordination import hosts_counter, pool_limits
 from gsdm_grid.errors import FlowError, GsdmError
 from gsdm_grid.interfaces import interfaces
 from gsdm_grid.optimizer import (
@@ -32,6 +31,7 @@ from gsdm_grid.spec import (
     without_plan,
     work_of,
 )
+from gsdm_grid.trials import hosts_counter, pool_limits
 
 DEFAULT_MOST = 8
 FASTER_BLOCKS = 4

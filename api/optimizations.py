@@ -20,7 +20,6 @@ from api.segments import Segments
 from api.store import Store
 from api.store import optimizations as table
 from api.trials import Trials
-from gsdm_grid.coordination import this_machine
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.optimizer import (
     Failure,
@@ -31,6 +30,7 @@ from gsdm_grid.optimizer import (
     replayed,
     stale,
 )
+from gsdm_grid.trials import this_machine
 
 OVER = ("published", "failed")
 """States in which nothing more happens by itself."""

@@ -19,16 +19,16 @@ from api.operations import Operations
 from api.store import Store, optimizations
 from api.store import trials as table
 from gsdm_grid import Grid
-from gsdm_grid.coordination import (
+from gsdm_grid.ids import IdFactory
+from gsdm_grid.interfaces import interfaces
+from gsdm_grid.plan import placement_policy
+from gsdm_grid.spec import QuerySpecification, RegisteredStream
+from gsdm_grid.trials import (
     TrialRun,
     run_trial,
     this_machine,
     too_short,
 )
-from gsdm_grid.ids import IdFactory
-from gsdm_grid.interfaces import interfaces
-from gsdm_grid.plan import placement_policy
-from gsdm_grid.spec import QuerySpecification, RegisteredStream
 
 
 class Trials:

@@ -19,14 +19,14 @@ from functions import expensive_fft3
 from reporting import Report, arguments, median
 
 from gsdm_grid import Grid, register_input_stream
-from gsdm_grid.coordination.optimizing import optimize, plan_space
-from gsdm_grid.coordination.trial_runs import TrialRun, run_trial
 from gsdm_grid.optimizer.candidates import Candidate, Stage
 from gsdm_grid.optimizer.choice import Choice
 from gsdm_grid.optimizer.criteria import Criteria
 from gsdm_grid.optimizer.plan_space import Limits, PlanSpace
 from gsdm_grid.optimizer.search import Method, Search, SearchOptions
 from gsdm_grid.spec import RegisteredStream
+from gsdm_grid.trials.plan_search import optimize, plan_space
+from gsdm_grid.trials.trial_runs import TrialRun, run_trial
 
 BLOCK_BYTES = 1 << 19
 

@@ -23,21 +23,6 @@ from reporting import Report, median
 from split_plots import plot_measured, plot_theory
 
 from gsdm_grid import Grid, Settings
-from gsdm_grid.coordination.split_trials import (
-    BFN,
-    POSITION,
-    RFN,
-    TUPLE_BYTES,
-    ProfileRound,
-    SplitRun,
-    SplitTuple,
-    measuring_settings,
-    profile_round,
-    run_split,
-    split_flow,
-    tuple_pool,
-    typical,
-)
 from gsdm_grid.engine.memory import keep_freed_memory
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.flow.split_shapes import maxtree_fanouts
@@ -54,6 +39,21 @@ from gsdm_grid.splitting.split_cost import (
     with_query_processors,
 )
 from gsdm_grid.splitting.split_fit import fit, median_error
+from gsdm_grid.trials.split_trials import (
+    BFN,
+    POSITION,
+    RFN,
+    TUPLE_BYTES,
+    ProfileRound,
+    SplitRun,
+    SplitTuple,
+    measuring_settings,
+    profile_round,
+    run_split,
+    split_flow,
+    tuple_pool,
+    typical,
+)
 from gsdm_grid.tuning import window_size as profiling
 
 BLOCK_BYTES = 8 << 20

@@ -27,7 +27,6 @@ from reporting import Report
 from scheduling import scheduling
 
 from gsdm_grid import Grid, Settings, register_input_stream
-from gsdm_grid.coordination.trial_runs import TrialRun, run_trial
 from gsdm_grid.optimizer.candidates import (
     Candidate,
     Parallel,
@@ -36,6 +35,7 @@ from gsdm_grid.optimizer.candidates import (
 )
 from gsdm_grid.optimizer.trial_result import PARTS as PARTS_OF_TRIAL
 from gsdm_grid.optimizer.trial_result import TrialResult
+from gsdm_grid.trials.trial_runs import TrialRun, run_trial
 
 SIZES = (256, 512, 1024, 2048, 4096, 8192, 16384)
 SOME_SIZES = (256, 1024, 4096, 8192)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         Grid,
         cq,
         default_grid,
-        opt,
     )
     from gsdm_grid.flow import (
         PCC,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from gsdm_grid.interfaces import StreamInterface, register_stream_interface
     from gsdm_grid.model import STREAM, LogicalWindow, PhysicalWindow, StreamType, create_stream_type, seconds
     from gsdm_grid.spec import register_input_stream, register_result_stream
+    from gsdm_grid.trials import opt
 
 __version__ = "0.1.0"
 

@@ -31,8 +31,8 @@ def profile_split(
 
     The size of physical windows that queries use is left as it is: that is `gsdm tune`.
     """
-    from gsdm_grid.coordination import split_trials
     from gsdm_grid.plan import placement_policy
+    from gsdm_grid.trials import split_trials
     from gsdm_grid.tuning import keep_profile
 
     end_on_signals()
@@ -67,7 +67,8 @@ def explain(
     Rates are for one core per site. What splitting costs here is measured by `gsdm profile split`; what becomes of the
     tuples is seen from a sample of the source, unless -b and -o say it.
     """
-    from gsdm_grid.coordination import Wanted, explain_split, has_split, used_block_bytes
+    from gsdm_grid.coordination import Wanted, explain_split, has_split
+    from gsdm_grid.trials import used_block_bytes
 
     document = stored_specification(spec, server, token) or document_of(spec)
     if isinstance(document, str):

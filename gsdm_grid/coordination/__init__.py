@@ -5,30 +5,20 @@ It compiles, places, installs, activates, watches and drops; the working nodes d
 """
 
 from gsdm_grid.coordination import lifecycle
-from gsdm_grid.coordination.grid import Grid, cq, default_grid
-from gsdm_grid.coordination.optimizing import hosts_counter, opt, too_short
+from gsdm_grid.coordination.grid import DEFAULT_BLOCK_BYTES, Grid, cq, default_grid
 from gsdm_grid.coordination.query import ContinuousQuery
 from gsdm_grid.coordination.split_explanation import DEFAULT_PLACEMENT, Explanation, Wanted, explain_split, has_split
-from gsdm_grid.coordination.split_trials import used_block_bytes
-from gsdm_grid.coordination.trial_runs import TrialRun, pool_limits, run_trial, this_machine
 
 __all__ = [
+    "DEFAULT_BLOCK_BYTES",
     "DEFAULT_PLACEMENT",
     "ContinuousQuery",
     "Explanation",
     "Grid",
-    "TrialRun",
     "Wanted",
     "cq",
     "default_grid",
     "explain_split",
     "has_split",
-    "hosts_counter",
     "lifecycle",
-    "opt",
-    "pool_limits",
-    "run_trial",
-    "this_machine",
-    "too_short",
-    "used_block_bytes",
 ]

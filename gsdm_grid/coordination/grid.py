@@ -14,7 +14,7 @@ from gsdm_grid.config import Settings
 from gsdm_grid.coordination.control import ControlServer, Event
 from gsdm_grid.coordination.progress import StartProgress
 from gsdm_grid.coordination.query import ContinuousQuery
-from gsdm_grid.coordination.sharing import SharedParts
+from gsdm_grid.coordination.shared_parts import SharedParts
 from gsdm_grid.errors import NodeLost, QueryError, ResourceError, UnknownName
 from gsdm_grid.flow import DataFlow, central
 from gsdm_grid.functions import StreamFunction

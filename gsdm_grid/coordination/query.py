@@ -26,7 +26,7 @@ from gsdm_grid.coordination import lifecycle
 from gsdm_grid.coordination.control import Event
 from gsdm_grid.coordination.installation import Installation
 from gsdm_grid.coordination.lifecycle import Action, State
-from gsdm_grid.coordination.sharing import Readings
+from gsdm_grid.coordination.shared_parts import Readings
 from gsdm_grid.coordination.totals import Totals
 from gsdm_grid.engine import check_schedule, unpack_error
 from gsdm_grid.errors import GsdmError, InvalidTransition, NodeLost, PlanError, QueryError

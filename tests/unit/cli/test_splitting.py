@@ -9,9 +9,14 @@ import yaml
 from typer.testing import CliRunner
 
 from gsdm_grid import cli
-from gsdm_grid.coordination.split_trials import ATTRIBUTES, BFN, RFN, TUPLE_BYTES
 from gsdm_grid.splitting.split_choice import PLANS
 from gsdm_grid.splitting.split_cost import Coefficients
+from gsdm_grid.trials.split_trials import (
+    ATTRIBUTES,
+    BFN,
+    RFN,
+    TUPLE_BYTES,
+)
 from gsdm_grid.tuning.split_profile import SplitProfile, keep_profile, kept_profile
 from gsdm_grid.tuning.window_size import memory_file
 
@@ -38,7 +43,7 @@ def document(b=0.01, o=0.2, w=64, **split):
                 "type": {"name": "SplitTuple", "attributes": dict.fromkeys(ATTRIBUTES, "int32")},
                 "interface": "generator",
                 "options": {
-                    "function": "gsdm_grid.coordination.split_trials:tuple_stream",
+                    "function": "gsdm_grid.trials.split_trials:tuple_stream",
                     "params": {"n": 5000, "w": w, "b": b, "o": o},
                 },
             }

@@ -3,8 +3,6 @@
 import pytest
 
 from gsdm_grid import Grid, cq, opt, register_input_stream, sqf
-from gsdm_grid.coordination.optimizing import optimize, plan_space
-from gsdm_grid.coordination.trial_runs import TrialRun, pool_limits, run_trial, this_machine
 from gsdm_grid.errors import FlowError, PlanError, ResourceError
 from gsdm_grid.flow import central, parallelize
 from gsdm_grid.functions.library.radio import Radio
@@ -13,6 +11,13 @@ from gsdm_grid.optimizer.criteria import Criteria, read_criteria
 from gsdm_grid.optimizer.plan_space import Limits
 from gsdm_grid.optimizer.search import Search, SearchOptions
 from gsdm_grid.optimizer.staleness import stale, stale_data
+from gsdm_grid.trials.plan_search import optimize, plan_space
+from gsdm_grid.trials.trial_runs import (
+    TrialRun,
+    pool_limits,
+    run_trial,
+    this_machine,
+)
 
 SOURCE = "gsdm_grid.apps.radio:SyntheticRadio"
 QUICK = {"limits": Limits(most=2, shapes=("flat",)), "options": SearchOptions(count=64, repeats=1)}

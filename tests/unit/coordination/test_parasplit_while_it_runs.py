@@ -5,11 +5,17 @@ import threading
 import pytest
 
 from gsdm_grid import register_input_stream, register_result_stream
-from gsdm_grid.coordination.split_trials import ATTRIBUTES, BFN, RFN, SplitTuple, tuple_stream
 from gsdm_grid.errors import FlowError
 from gsdm_grid.flow import mergestream, parasplit, pipe
 from gsdm_grid.spec.specification import parse, with_degree
 from gsdm_grid.splitting.split_sites import scaled_sites
+from gsdm_grid.trials.split_trials import (
+    ATTRIBUTES,
+    BFN,
+    RFN,
+    SplitTuple,
+    tuple_stream,
+)
 from resource_manager.policy import AutoscalePolicy, LoadMeter, decide
 
 Q, N = 4, 200
@@ -62,7 +68,7 @@ def document(template="parasplit", **more):
                 "type": {"name": "SplitTuple", "attributes": dict.fromkeys(ATTRIBUTES, "int32")},
                 "interface": "generator",
                 "options": {
-                    "function": "gsdm_grid.coordination.split_trials:tuple_stream",
+                    "function": "gsdm_grid.trials.split_trials:tuple_stream",
                     "params": {"n": N, "w": Q, "b": 0.0, "o": 0.0},
                 },
             }

@@ -5,7 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from gsdm_grid.coordination.split_trials import (
+from gsdm_grid.splitting.split_choice import PLANS
+from gsdm_grid.splitting.split_fit import Observed
+from gsdm_grid.trials.split_trials import (
     BFN,
     PROFILE_RUNS,
     RFN,
@@ -17,8 +19,6 @@ from gsdm_grid.coordination.split_trials import (
     tuple_stream,
     typical,
 )
-from gsdm_grid.splitting.split_choice import PLANS
-from gsdm_grid.splitting.split_fit import Observed
 
 N, W, B, OMITTED = 400, 6, 0.05, 0.1
 

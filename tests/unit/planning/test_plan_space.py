@@ -3,11 +3,11 @@
 import pytest
 
 from gsdm_grid import Radio, sqf
-from gsdm_grid.coordination.optimizing import hosts_counter
 from gsdm_grid.errors import PlanError
 from gsdm_grid.optimizer.candidates import Stage
 from gsdm_grid.optimizer.plan_space import Limits, PlanSpace
 from gsdm_grid.plan import StreamSpec, placement_policy
+from gsdm_grid.trials.plan_search import hosts_counter
 
 FFT3 = (Stage.of("fft3"),)
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from gsdm_grid import register_input_stream, register_result_stream
-from gsdm_grid.coordination.split_trials import BFN, RFN, SplitTuple, tuple_pool
 from gsdm_grid.flow import PCC, build, exptree, fsplit, mapstream, mergestream, parasplit, pipe
 from gsdm_grid.splitting.split_sample import joined
 from gsdm_grid.splitting.split_sites import (
@@ -12,6 +11,12 @@ from gsdm_grid.splitting.split_sites import (
     samples,
     scaled_sites,
     split_kinds,
+)
+from gsdm_grid.trials.split_trials import (
+    BFN,
+    RFN,
+    SplitTuple,
+    tuple_pool,
 )
 
 B, OMITTED, N, W = 0.05, 0.2, 500, 8

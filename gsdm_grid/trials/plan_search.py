@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gsdm_grid.compiler import compile_flow
-from gsdm_grid.coordination.grid import Grid, default_grid
-from gsdm_grid.coordination.trial_runs import TrialRun, pool_limits, run_trial
+from gsdm_grid.coordination import Grid, default_grid
 from gsdm_grid.errors import FlowError, GsdmError, PlanError, ResourceError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.functions import StreamFunction
@@ -31,6 +30,7 @@ from gsdm_grid.optimizer import (
 )
 from gsdm_grid.plan import PlacementPolicy, StreamSpec, placement_policy
 from gsdm_grid.spec import RegisteredStream
+from gsdm_grid.trials.trial_runs import TrialRun, pool_limits, run_trial
 
 TEMPLATES = ("PCC", "pipe")
 Told = Callable[[TrialRequest, Outcome], None]

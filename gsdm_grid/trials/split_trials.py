@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gsdm_grid.config import Settings
-from gsdm_grid.coordination.grid import DEFAULT_BLOCK_BYTES, Grid
+from gsdm_grid.coordination import DEFAULT_BLOCK_BYTES, Grid
 from gsdm_grid.flow import DataFlow, mapstream, parasplit, pipe, splitstream
 from gsdm_grid.functions import routing
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from importlib import metadata
 from typing import Any
 
-from gsdm_grid.coordination.grid import Grid
-from gsdm_grid.coordination.query import ContinuousQuery
+from gsdm_grid.coordination import ContinuousQuery, Grid
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.interfaces import interfaces
