@@ -24,7 +24,7 @@ from api.optimization_schemas import (
 from api.paging import Limit
 from api.routes.operations import Cursor, Name, newest_first, time_of
 from api.routes.queries import BODY
-from gsdm_grid.apps import report_html, report_png
+from gsdm_grid.reports import report_html, report_png
 
 COMMON = ("unauthorized", "forbidden", "invalid-request", "not-ready")
 STEP = ("not-found", "invalid-transition", "idempotency-conflict")

@@ -210,7 +210,7 @@ def get_graph(
     import json
 
     if form == "svg":
-        from gsdm_grid.apps import plan_svg
+        from gsdm_grid.reports import plan_svg
 
         plan = services.coordinator.compiled(name)
         if len(plan.sites) > DRAWN:

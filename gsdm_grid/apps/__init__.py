@@ -5,8 +5,14 @@ rooms below as a user would; nothing below knows it. Functions that other people
 `gsdm_grid.functions`.
 """
 
-from gsdm_grid.apps.optimizer_report import report_html, report_png
-from gsdm_grid.apps.plan_picture import HOST_NAMES, draw_plan, functions_of, plan_svg
+from gsdm_grid.reports import (
+    HOST_NAMES,
+    draw_plan,
+    functions_of,
+    plan_svg,
+    report_html,
+    report_png,
+)
 
 __all__ = [
     "HOST_NAMES",

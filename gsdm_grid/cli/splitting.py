@@ -11,7 +11,7 @@ from gsdm_grid.cli.flows import document_of, stored_specification
 from gsdm_grid.errors import QueryError
 
 if TYPE_CHECKING:
-    from gsdm_grid.coordination import Explanation
+    from gsdm_grid.reports import Explanation
     from gsdm_grid.splitting import Prediction
     from gsdm_grid.tuning import SplitProfile
 
@@ -67,7 +67,7 @@ def explain(
     Rates are for one core per site. What splitting costs here is measured by `gsdm profile split`; what becomes of the
     tuples is seen from a sample of the source, unless -b and -o say it.
     """
-    from gsdm_grid.coordination import Wanted, explain_split, has_split
+    from gsdm_grid.reports import Wanted, explain_split, has_split
     from gsdm_grid.trials import used_block_bytes
 
     document = stored_specification(spec, server, token) or document_of(spec)
@@ -100,7 +100,7 @@ def _show_flow(document: dict[str, Any], as_json: bool) -> None:
 
 def _profile_for(document: dict[str, Any]) -> SplitProfile:
     """The profile for the query's placement; if there is none, the one on threads, which is quick to get."""
-    from gsdm_grid.coordination import DEFAULT_PLACEMENT
+    from gsdm_grid.reports import DEFAULT_PLACEMENT
     from gsdm_grid.tuning import kept_profile, needed_profile
 
     wanted = str(document.get("placement") or DEFAULT_PLACEMENT)

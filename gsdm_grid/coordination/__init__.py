@@ -7,18 +7,12 @@ It compiles, places, installs, activates, watches and drops; the working nodes d
 from gsdm_grid.coordination import lifecycle
 from gsdm_grid.coordination.grid import DEFAULT_BLOCK_BYTES, Grid, cq, default_grid
 from gsdm_grid.coordination.query import ContinuousQuery
-from gsdm_grid.coordination.split_explanation import DEFAULT_PLACEMENT, Explanation, Wanted, explain_split, has_split
 
 __all__ = [
     "DEFAULT_BLOCK_BYTES",
-    "DEFAULT_PLACEMENT",
     "ContinuousQuery",
-    "Explanation",
     "Grid",
-    "Wanted",
     "cq",
     "default_grid",
-    "explain_split",
-    "has_split",
     "lifecycle",
 ]

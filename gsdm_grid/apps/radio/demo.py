@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from gsdm_grid.apps import draw_plan
 from gsdm_grid.apps.radio.bare_kernel import BareKernel
 from gsdm_grid.apps.radio.demo_engines import install, side_by_side, start_engines
 from gsdm_grid.apps.radio.demo_measuring import DemoQuery, compare, grow, measure
@@ -37,6 +36,7 @@ from gsdm_grid.config import Settings
 from gsdm_grid.coordination import Grid
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.model import PhysicalWindow
+from gsdm_grid.reports import draw_plan
 
 DROP_S = 4.0  # an interrupted demo does not wait long for processes that are still starting
 

@@ -2,7 +2,13 @@ import itertools
 
 import pytest
 
-from gsdm_grid.apps.flow_picture import NODE_HEIGHT, NODE_WIDTH, FlowLayout, FlowNode, draw_flow
+from gsdm_grid.reports.flow_picture import (
+    NODE_HEIGHT,
+    NODE_WIDTH,
+    FlowLayout,
+    FlowNode,
+    draw_flow,
+)
 
 
 def parallel(ways):

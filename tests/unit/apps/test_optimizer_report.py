@@ -2,11 +2,11 @@
 
 import pytest
 
-from gsdm_grid.apps.optimizer_report import report_html, report_png
 from gsdm_grid.optimizer.candidates import Candidate, Parallel
 from gsdm_grid.optimizer.choice import Failure, Tried, choose
 from gsdm_grid.optimizer.criteria import Criteria
 from gsdm_grid.optimizer.trial_result import SiteCost, TrialResult
+from gsdm_grid.reports.optimizer_report import report_html, report_png
 
 
 def result(compute_s, sites=1):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from io import BytesIO
 from pathlib import Path
 
-from gsdm_grid.apps.flow_picture import draw_flow, flow_figure
 from gsdm_grid.functions import resolve
 from gsdm_grid.plan import Plan, PlanOperator
+from gsdm_grid.reports.flow_picture import draw_flow, flow_figure
 
 HOST_NAMES = {
     "ray": "Ray actor",
