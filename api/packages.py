@@ -2,7 +2,7 @@
 
 pip decides what is missing in the environment that the whole grid shares, and puts that into a folder; what the
 environment has already cannot be replaced. Only wheels are taken, so that nothing is built: pip runs no code of theirs.
-How the archive reaches the working nodes is the business of `gsdm_grid.engine.staging`.
+How the archive reaches the working nodes is the business of `gsdm_grid.engine.package_staging`.
 """
 
 from __future__ import annotations

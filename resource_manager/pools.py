@@ -13,7 +13,7 @@ from gsdm_grid.config import Settings
 from gsdm_grid.hosts import ON_RAY, ElsewherePool, HostPool, PoolProcess, RayPool, SparkPool
 from gsdm_grid.plan import HostKind
 from resource_manager.spark_cluster import SparkCluster
-from resource_manager.spark_daemons import RayDaemons
+from resource_manager.spark_daemon_actors import RayDaemons
 
 Pools = dict[HostKind, HostPool]
 

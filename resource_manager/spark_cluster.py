@@ -17,7 +17,7 @@ from typing import Any
 
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts import KeptProcess, Observe
-from resource_manager.spark_daemons import START_S, Daemons
+from resource_manager.spark_daemon_actors import START_S, Daemons
 from resource_manager.spark_fleet import FleetSettings, SparkFleet
 from resource_manager.spark_slots import Claimed, SlotBook, WorkerState
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts import MasterRole, WorkerRole
-from resource_manager.spark_daemons import START_S, Daemon, Daemons
+from resource_manager.spark_daemon_actors import START_S, Daemon, Daemons
 from resource_manager.spark_slots import Decommission, EndWorker, StartWorkers, Step, WorkerState, next_steps
 
 STOP_S = 10.0

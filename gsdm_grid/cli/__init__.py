@@ -12,13 +12,17 @@ from gsdm_grid.cli import (
     flows,
     health,
     local,
-    optimizing,
     pages,
     queries,
     results,
     service,
-    splitting,
     trials,
+)
+from gsdm_grid.cli import (
+    optimizer as optimizing,
+)
+from gsdm_grid.cli import (
+    splits as splitting,
 )
 from gsdm_grid.cli.commands import INTERRUPTED, app
 

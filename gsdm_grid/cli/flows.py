@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from gsdm_grid.cli.commands import HERE, AsJson, Server, Token, app, connect, print_json
-from gsdm_grid.cli.shown import parameters, signature, strategies
+from gsdm_grid.cli.tables import parameters, signature, strategies
 from gsdm_grid.errors import FlowError, QueryError
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def stored_specification(name: str, server: str | None, token: str | None) -> di
 
     None if there is no coordinator or no such query.
     """
-    from gsdm_grid.cli.stored import self_contained
+    from gsdm_grid.cli.stored_queries import self_contained
 
     return _asked(name, server, token, lambda client: self_contained(client.query(name).specification, client))
 

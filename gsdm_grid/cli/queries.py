@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gsdm_grid.cli import shown
+from gsdm_grid.cli import tables as shown
 from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,

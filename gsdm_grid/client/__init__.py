@@ -29,8 +29,8 @@ from gsdm_grid.client.documents import (
     TrialResult,
 )
 from gsdm_grid.client.problems import ApiProblem, NoCoordinator
+from gsdm_grid.client.result_streams import NumberedBlock
 from gsdm_grid.client.retries import RetryPolicy
-from gsdm_grid.client.streams import NumberedBlock
 
 __all__ = [
     "Address",

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
+from gsdm_grid.client.conversations import Call, Listing, Request
 from gsdm_grid.client.documents import (
     Bundle,
     Document,
@@ -20,7 +21,6 @@ from gsdm_grid.client.documents import (
     Trial,
     TrialRequest,
 )
-from gsdm_grid.client.exchanges import Call, Listing, Request
 from gsdm_grid.client.packing import code_in
 from gsdm_grid.errors import QueryError
 

@@ -9,11 +9,16 @@ from typing import TypeVar
 
 import httpx
 
+from gsdm_grid.client.conversations import (
+    Exchange,
+    Listing,
+    Pause,
+    Request,
+)
 from gsdm_grid.client.endpoints import Concurrent
-from gsdm_grid.client.exchanges import Exchange, Listing, Pause, Request
 from gsdm_grid.client.interface import Interface
+from gsdm_grid.client.result_streams import Cursor
 from gsdm_grid.client.retries import RetryPolicy
-from gsdm_grid.client.streams import Cursor
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from gsdm_grid.client.exchanges import Exchange, Listing
-from gsdm_grid.client.streams import Cursor
+from gsdm_grid.client.conversations import Exchange, Listing
+from gsdm_grid.client.result_streams import Cursor
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -12,6 +12,13 @@ import httpx
 from gsdm_grid.client import calls
 from gsdm_grid.client.address import resolve
 from gsdm_grid.client.calls import Specification
+from gsdm_grid.client.conversations import (
+    Call,
+    Exchange,
+    Listing,
+    exchange,
+    until_over,
+)
 from gsdm_grid.client.documents import (
     Bundle,
     Document,
@@ -22,11 +29,17 @@ from gsdm_grid.client.documents import (
     Trial,
 )
 from gsdm_grid.client.endpoints import exchanged, paged, streamed
-from gsdm_grid.client.exchanges import Call, Exchange, Listing, exchange, until_over
-from gsdm_grid.client.optimizing import OptimizerInterface
+from gsdm_grid.client.optimizer_interface import OptimizerInterface
 from gsdm_grid.client.problems import ApiProblem, NoCoordinator
+from gsdm_grid.client.result_streams import (
+    BlockCursor,
+    Cursor,
+    EventCursor,
+    NumberedBlock,
+    Start,
+    Wanted,
+)
 from gsdm_grid.client.retries import RetryPolicy
-from gsdm_grid.client.streams import BlockCursor, Cursor, EventCursor, NumberedBlock, Start, Wanted
 from gsdm_grid.model import PhysicalWindow
 
 T = TypeVar("T")

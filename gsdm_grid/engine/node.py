@@ -15,10 +15,7 @@ from typing import Any
 import cloudpickle
 
 from gsdm_grid.channels import ChannelLimits, DataPlane, End
-from gsdm_grid.engine.catalogue import make_operator
-from gsdm_grid.engine.execute import Execute
-from gsdm_grid.engine.statistics import CpuTimer, NodeStatistics, OperatorStatistics
-from gsdm_grid.engine.streams import (
+from gsdm_grid.engine.buffers import (
     ChannelOutput,
     ChannelStream,
     InputStream,
@@ -27,6 +24,9 @@ from gsdm_grid.engine.streams import (
     SinkOutput,
     SourceStream,
 )
+from gsdm_grid.engine.catalogue import make_operator
+from gsdm_grid.engine.execute import Execute
+from gsdm_grid.engine.statistics import CpuTimer, NodeStatistics, OperatorStatistics
 from gsdm_grid.errors import InternalError, QueryError
 from gsdm_grid.interfaces import (
     InterfaceContext,

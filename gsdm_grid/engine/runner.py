@@ -27,7 +27,7 @@ from gsdm_grid.channels import (
 )
 from gsdm_grid.engine.memory import keep_freed_memory
 from gsdm_grid.engine.node import WorkingNode
-from gsdm_grid.engine.staging import stage
+from gsdm_grid.engine.package_staging import stage
 from gsdm_grid.errors import GsdmError, InternalError
 from gsdm_grid.functions import raised_by_user_code
 from gsdm_grid.interfaces import InterfaceContext, StreamInterface
@@ -44,7 +44,7 @@ class Bootstrap:
     key: InstallationKey
     orphan_s: float = 30.0
     packages: tuple[str, ...] = ()
-    """Digests of the sets of packages that the node's functions need (see `gsdm_grid.engine.staging`)."""
+    """Digests of the sets of packages that the node's functions need (see `gsdm_grid.engine.package_staging`)."""
 
 
 def pack_error(error: BaseException) -> dict[str, Any]:

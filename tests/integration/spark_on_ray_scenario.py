@@ -18,7 +18,7 @@ from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts import RayPool, SparkPool
 from gsdm_grid.testing import eventually
 from resource_manager.spark_cluster import SparkCluster
-from resource_manager.spark_daemons import RayDaemons
+from resource_manager.spark_daemon_actors import RayDaemons
 from resource_manager.spark_fleet import FleetSettings
 
 COUNT = 20_000

@@ -5,7 +5,8 @@ import pytest
 from rich.console import Console
 
 from gsdm_grid import Radio
-from gsdm_grid.cli import shown, shown_plans
+from gsdm_grid.cli import plan_tables as shown_plans
+from gsdm_grid.cli import tables as shown
 from gsdm_grid.cli.results import Plot
 from gsdm_grid.client import Bundle, Operation, Query, ResultEvent, Trial
 

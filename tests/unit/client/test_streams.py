@@ -10,7 +10,7 @@ import pytest
 
 from gsdm_grid import PhysicalWindow, Radio, create_stream_type
 from gsdm_grid.client import ApiProblem, AsyncClient, Client, NoCoordinator, RetryPolicy
-from gsdm_grid.client.streams import ArrowBatches, EventLines, message_length
+from gsdm_grid.client.result_streams import ArrowBatches, EventLines, message_length
 from gsdm_grid.errors import ChannelError
 from gsdm_grid.model import TypeRegistry
 from gsdm_grid.model.arrow import stream_schema, to_stream_batch

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gsdm_grid import PCC, PhysicalWindow, StreamInterface, central, sliding_window, sqf
 from gsdm_grid.channels.channel import End
-from gsdm_grid.engine.streams import SourceStream
+from gsdm_grid.engine.buffers import SourceStream
 from gsdm_grid.errors import InternalError
 from gsdm_grid.interfaces import EndOfStream, InterfaceContext
 from gsdm_grid.interfaces.memory import MemorySource

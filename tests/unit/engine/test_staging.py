@@ -8,8 +8,8 @@ import pytest
 
 from gsdm_grid.channels.keys import InstallationKey
 from gsdm_grid.coordination.control import ControlServer
-from gsdm_grid.engine import staging
-from gsdm_grid.engine.staging import PIECE_BYTES, PackageCache, fetch
+from gsdm_grid.engine import package_staging as staging
+from gsdm_grid.engine.package_staging import PIECE_BYTES, PackageCache, fetch
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.functions import PackageSet, packages
 from gsdm_grid.functions.packages import pack
@@ -59,7 +59,7 @@ def test_nobody_gets_an_archive_without_the_key(server, offered, tmp_path, monke
 
 def test_a_process_that_has_never_seen_a_set_imports_it(server, key, offered, tmp_path):
     program = (
-        "import sys\nfrom gsdm_grid.channels.keys import InstallationKey\nfrom gsdm_grid.engine.staging import stage\n"
+        "import sys\nfrom gsdm_grid.channels.keys import InstallationKey\nfrom gsdm_grid.engine.package_staging import stage\n"
         "stage([sys.argv[1]], sys.argv[2], InstallationKey(sys.argv[3].encode()))\n"
         "import gsdm_staged\nprint(gsdm_staged.VALUE, gsdm_staged.__file__)"
     )

@@ -8,7 +8,7 @@ import pytest
 
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts import HostRequest
-from gsdm_grid.hosts.elsewhere import ElsewherePool, PoolProcess
+from gsdm_grid.hosts.pool_process import ElsewherePool, PoolProcess
 
 
 class RefusingGroup:

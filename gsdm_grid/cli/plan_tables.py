@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gsdm_grid.cli.shown import state, table
+from gsdm_grid.cli.tables import state, table
 
 if TYPE_CHECKING:
     from rich.console import Group

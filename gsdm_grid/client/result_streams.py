@@ -18,8 +18,13 @@ import httpx
 import pyarrow as pa
 
 from gsdm_grid.client.calls import path
+from gsdm_grid.client.conversations import (
+    Pause,
+    Request,
+    successful,
+    unreachable,
+)
 from gsdm_grid.client.documents import Document, ResultEvent
-from gsdm_grid.client.exchanges import Pause, Request, successful, unreachable
 from gsdm_grid.client.problems import ApiProblem
 from gsdm_grid.client.retries import BUSY, RetryPolicy
 from gsdm_grid.errors import ChannelError

@@ -7,9 +7,14 @@ from typing import Any, TypeVar
 
 from gsdm_grid.client import calls
 from gsdm_grid.client.calls import Specification
+from gsdm_grid.client.conversations import (
+    Call,
+    Exchange,
+    Listing,
+    until_over,
+)
 from gsdm_grid.client.documents import Document, Optimization, Segment, TrialRequest
 from gsdm_grid.client.endpoints import exchanged, paged
-from gsdm_grid.client.exchanges import Call, Exchange, Listing, until_over
 
 T = TypeVar("T")
 

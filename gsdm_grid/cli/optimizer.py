@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsdm_grid.cli import shown_plans
+from gsdm_grid.cli import plan_tables as shown_plans
 from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,
