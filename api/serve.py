@@ -12,7 +12,7 @@ from pathlib import Path
 
 from api import logs
 from api.errors import is_storage_full
-from api.home import PRIVATE_UMASK
+from api.http import PRIVATE_UMASK
 from api.settings import ServiceSettings
 from gsdm_grid.errors import QueryError, ResourceError
 from gsdm_grid.plan import placement_warnings
@@ -24,7 +24,7 @@ def serve(settings: ServiceSettings, log_level: str = "INFO") -> None:
     """Serve until SIGINT or SIGTERM. Port 0 takes a free one; ``server.json`` in the home folder says which."""
     import uvicorn
 
-    from api.protocol import protocol
+    from api.http import protocol
     from api.wiring import make_app
 
     os.umask(PRIVATE_UMASK)

@@ -38,8 +38,8 @@ queries = sa.Table(
     sa.Column("failure", sa.JSON),
     sa.Column("starting", sa.JSON),
 )
-"""``run``: how it was last activated and from which place of its inputs (see `api.coordinator`); ``failure``: the
-last of what was asked of it, with ``error`` (see `api.failures`); ``starting``: it is watched (see `api.crashes`)."""
+"""``run``: how it was last activated and from which place of its inputs (see `api.queries.coordinator`); ``failure``: the
+last of what was asked of it, with ``error`` (see `api.operations.failures`); ``starting``: it is watched (see `api.operations.crashes`)."""
 
 events = sa.Table(
     "events",
@@ -108,7 +108,7 @@ bundles = sa.Table(
     sa.Column("created_s", sa.Float, nullable=False),
     sa.Column("packages", sa.JSON),
 )
-"""``packages``: what its requirements became (see `api.packages`); null if it has none."""
+"""``packages``: what its requirements became (see `api.registry.packages`); null if it has none."""
 
 trials = sa.Table(
     "trials",
@@ -127,7 +127,7 @@ trials = sa.Table(
     sa.Column("starting", sa.JSON),
 )
 """``optimization`` and ``key``: the search that asked for it, and as what; ``latency``: whether it is measured too;
-``starting``: it is watched (see `api.crashes`)."""
+``starting``: it is watched (see `api.operations.crashes`)."""
 
 segments = sa.Table(
     "segments",

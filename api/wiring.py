@@ -10,15 +10,10 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
-from api import errors, optimization_schemas, query_schemas
-from api.auth import Tokens
-from api.bundles import Bundles
-from api.coordinator import Coordinator
-from api.dependencies import Services
-from api.home import protect_home
-from api.idempotency import IdempotencyMiddleware
-from api.limits import RequestMiddleware
-from api.packages import Packages
+from api import errors
+from api.http import IdempotencyMiddleware, RequestMiddleware, Tokens, protect_home
+from api.queries import Coordinator
+from api.registry import Bundles, Packages, in_processes, load_types
 from api.routes import (
     functions,
     operations,
@@ -33,10 +28,10 @@ from api.routes import (
     trials,
     types,
 )
+from api.schemas import optimization_schemas, query_schemas
+from api.services import Services
 from api.settings import ServiceSettings
 from api.store import Store
-from api.stream_types import load_types
-from api.trial_imports import in_processes
 from gsdm_grid import __version__
 
 ROUTERS = (

@@ -15,7 +15,7 @@ from typing import Any
 
 from reporting import Report, arguments
 
-from api.coordinator import Coordinator
+from api.queries.coordinator import Coordinator
 from api.settings import ServiceSettings
 from api.store import Store
 from gsdm_grid import current_window, sqf

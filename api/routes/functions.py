@@ -7,13 +7,10 @@ from typing import Annotated, Any
 from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from api.archives import MEDIA_TYPES, PYTHON, ZIP
-from api.auth import Admin, Viewer
-from api.bundles import NAME as BUNDLE_NAME
-from api.dependencies import WithServices
-from api.documents import media_type_of
 from api.errors import Problem, responses
-from api.paging import Cursor, Limit, page
+from api.http import Admin, Cursor, Limit, Viewer, media_type_of, page
+from api.registry import MEDIA_TYPES, PYTHON, ZIP
+from api.registry import NAME as BUNDLE_NAME
 from api.schemas import (
     FUNCTION_NAME,
     BundleDocument,
@@ -24,6 +21,7 @@ from api.schemas import (
     TemplateDocument,
     TemplatePage,
 )
+from api.services import WithServices
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.flow import TEMPLATES
 from gsdm_grid.functions import Kind, functions

@@ -9,11 +9,16 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query
 from fastapi.params import Depends as Dependency
 
-from api.auth import require
-from api.dependencies import WithServices
 from api.errors import Problem, responses
-from api.paging import Limit
-from api.query_schemas import OperationDocument, OperationPage, OperationStatus, PlanPage, SitePage
+from api.http import Limit, require
+from api.schemas import (
+    OperationDocument,
+    OperationPage,
+    OperationStatus,
+    PlanPage,
+    SitePage,
+)
+from api.services import WithServices
 
 COMMON = ("unauthorized", "forbidden", "invalid-request", "not-ready")
 VIEWER: list[Dependency] = [Depends(require("viewer"))]

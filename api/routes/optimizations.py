@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from api.auth import Operator, Viewer
-from api.dependencies import WithServices
-from api.documents import parse_body_as
 from api.errors import responses
-from api.optimization_schemas import (
+from api.http import Limit, Operator, Viewer, parse_body_as
+from api.routes.operations import Cursor, Name, newest_first, time_of
+from api.routes.queries import BODY
+from api.schemas import (
     CheckedOptimization,
     DriftPage,
     OptimizationDocument,
@@ -21,9 +21,7 @@ from api.optimization_schemas import (
     PublicationDocument,
     TrialRequests,
 )
-from api.paging import Limit
-from api.routes.operations import Cursor, Name, newest_first, time_of
-from api.routes.queries import BODY
+from api.services import WithServices
 from gsdm_grid.reports import report_html, report_png
 
 COMMON = ("unauthorized", "forbidden", "invalid-request", "not-ready")

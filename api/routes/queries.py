@@ -7,14 +7,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from api.auth import Operator, Viewer
-from api.coordinator import etag
-from api.dependencies import Services, WithServices
-from api.documents import parse_body
 from api.errors import Problem, responses
+from api.http import Limit, Operator, Viewer, parse_body
 from api.operations import as_document
-from api.paging import Limit
-from api.query_schemas import (
+from api.queries import etag
+from api.schemas import (
     EXAMPLE,
     EventPage,
     OperationDocument,
@@ -24,6 +21,7 @@ from api.query_schemas import (
     QueryState,
     StopDocument,
 )
+from api.services import Services, WithServices
 
 COMMON = ("unauthorized", "forbidden", "not-found", "invalid-request", "not-ready")
 router = APIRouter(prefix="/v1/queries", tags=["queries"])

@@ -17,11 +17,27 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from api import errors
-from api.auth import Token, authenticate_websocket, require, subprotocol_of
-from api.dependencies import Services, WithServices, services_of
 from api.errors import Problem, problem_of, responses
-from api.result_views import last_view, projected, to_json
-from api.results import Ended, Event, Form, Heartbeat, Missed, ResultStreams, Windows, sse
+from api.http import (
+    Token,
+    authenticate_websocket,
+    require,
+    subprotocol_of,
+)
+from api.results import (
+    Ended,
+    Event,
+    Form,
+    Heartbeat,
+    Missed,
+    ResultStreams,
+    Windows,
+    last_view,
+    projected,
+    sse,
+    to_json,
+)
+from api.services import Services, WithServices, services_of
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.storage import ResultLog
 

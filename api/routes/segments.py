@@ -5,14 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from api.auth import Operator, Viewer
-from api.dependencies import WithServices
-from api.documents import parse_body_as, request_body
 from api.errors import responses
-from api.optimization_schemas import PostedSegment, SegmentDocument, SegmentPage
-from api.paging import Limit
+from api.http import Limit, Operator, Viewer, parse_body_as, request_body
 from api.routes.operations import Cursor, newest_first, time_of
 from api.routes.queries import BODY
+from api.schemas import PostedSegment, SegmentDocument, SegmentPage
+from api.services import WithServices
 
 COMMON = ("unauthorized", "forbidden", "invalid-request", "not-ready")
 router = APIRouter(prefix="/v1/segments", tags=["optimizations"])

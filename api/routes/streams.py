@@ -9,12 +9,15 @@ from typing import Annotated, Any
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 
-from api.auth import Operator, Token, Viewer
-from api.dependencies import Services, WithServices
-from api.documents import parse_body_as, request_body
 from api.errors import responses
-from api.paging import Cursor, Limit, page
-from api.registered_streams import StreamKind, delete_stream, get_stream, list_streams, post_stream
+from api.http import Cursor, Limit, Operator, Token, Viewer, page, parse_body_as, request_body
+from api.registry import (
+    StreamKind,
+    delete_stream,
+    get_stream,
+    list_streams,
+    post_stream,
+)
 from api.schemas import (
     NAME,
     InterfaceDocument,
@@ -24,6 +27,7 @@ from api.schemas import (
     StreamDocument,
     StreamPage,
 )
+from api.services import Services, WithServices
 from gsdm_grid.interfaces import StreamInterface, interfaces
 from gsdm_grid.spec import shared_unless_told
 

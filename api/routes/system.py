@@ -12,11 +12,11 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from api.auth import bearer_of, require
-from api.dependencies import Services, WithServices, services_of
 from api.errors import Problem, responses
+from api.http import bearer_of, require
 from api.metrics import metrics_of
 from api.schemas import Health
+from api.services import Services, WithServices, services_of
 
 READY_S = 2.0
 """How long the store may take to answer."""

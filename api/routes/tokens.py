@@ -8,12 +8,10 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request
 
-from api.auth import Admin, Token, Viewer
-from api.dependencies import WithServices
-from api.documents import parse_body_as, request_body
 from api.errors import responses
-from api.paging import Cursor, Limit, page
+from api.http import Admin, Cursor, Limit, Token, Viewer, page, parse_body_as, request_body
 from api.schemas import NewTokenDocument, PostedToken, TokenDocument, TokenPage
+from api.services import WithServices
 
 COMMON = ("unauthorized", "forbidden", "invalid-request")
 router = APIRouter(prefix="/v1", tags=["tokens"])

@@ -7,14 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from api.auth import Operator, Viewer
-from api.dependencies import WithServices
-from api.documents import parse_body
 from api.errors import Problem, responses
-from api.optimization_schemas import MOST_WINDOWS, TrialDocument, TrialPage
-from api.paging import Limit
+from api.http import Limit, Operator, Viewer, parse_body
 from api.routes.operations import Cursor, Name, newest_first, time_of
 from api.routes.queries import BODY
+from api.schemas import MOST_WINDOWS, TrialDocument, TrialPage
+from api.services import WithServices
 
 COMMON = ("unauthorized", "forbidden", "invalid-request", "not-ready")
 router = APIRouter(prefix="/v1/trials", tags=["trials"])

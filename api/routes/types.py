@@ -7,13 +7,16 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 
-from api.auth import Operator, Viewer
-from api.dependencies import WithServices
-from api.documents import parse_body_as, request_body
 from api.errors import Problem, responses
-from api.paging import Cursor, Limit, page
+from api.http import Cursor, Limit, Operator, Viewer, page, parse_body_as, request_body
+from api.registry import (
+    delete_type,
+    load_types,
+    post_type,
+    posted,
+)
 from api.schemas import TYPE_NAME, PostedType, TypeDocument, TypePage
-from api.stream_types import delete_type, load_types, post_type, posted
+from api.services import WithServices
 from gsdm_grid.model import StreamType, stream_types
 
 __all__ = ["load_types", "router"]

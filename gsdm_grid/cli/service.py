@@ -207,9 +207,8 @@ def _asked(name: str, role: Role, server: str | None, token: str | None, home: P
 
 
 def _written(name: str, role: Role, home: Path | None, database: str | None) -> dict[str, Any]:
-    from api.auth import Tokens
     from api.errors import Problem
-    from api.home import protect_home
+    from api.http import Tokens, protect_home
     from api.settings import ServiceSettings
     from api.store import Store
     from gsdm_grid.client import default_home

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from api.coordinator import Coordinator
 from api.errors import Problem
+from api.queries.coordinator import Coordinator
 from api.settings import ServiceSettings
 from api.store import Store
 from gsdm_grid import Radio, current_window, sqf

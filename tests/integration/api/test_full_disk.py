@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
-from api.operations import Operations
+from api.operations.operations import Operations
 from api.settings import ServiceSettings
 from api.store import Store
 from api.wiring import make_app

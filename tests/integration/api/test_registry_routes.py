@@ -6,8 +6,8 @@ import time
 import pytest
 from starlette.testclient import TestClient
 
+from api.registry.stream_types import forget_type
 from api.settings import ServiceSettings
-from api.stream_types import forget_type
 from api.wiring import make_app
 from gsdm_grid.model import stream_types
 from gsdm_grid.testing import eventually

@@ -18,8 +18,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from api import errors
-from api.auth import Tokens
 from api.errors import Problem
+from api.http.auth import Tokens
 from api.routes import results
 from api.settings import Limits, ServiceSettings
 from api.store import Store

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from fastapi import WebSocket
 from starlette.testclient import TestClient, WebSocketDenialResponse
 
-from api import idempotency
-from api.auth import authenticate_websocket, subprotocol_of
+from api.http import idempotency
+from api.http.auth import authenticate_websocket, subprotocol_of
 from api.logs import request_id
 from api.settings import Limits, ServiceSettings
 from api.store import idempotency as kept

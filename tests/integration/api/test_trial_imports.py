@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.trial_imports import Package, in_processes
+from api.registry.trial_imports import Package, in_processes
 
 CODE = {
     "fine": "import numpy",

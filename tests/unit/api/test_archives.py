@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.archives import MAX_ENTRIES, PYTHON, ZIP, unpack
 from api.errors import Problem
+from api.registry.archives import (
+    MAX_ENTRIES,
+    PYTHON,
+    ZIP,
+    unpack,
+)
 
 
 def packed(files, compression=zipfile.ZIP_DEFLATED):

@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
-from api.auth import REMEMBERED_S, Tokens, digest
 from api.errors import Problem
+from api.http.auth import REMEMBERED_S, Tokens, digest
 from api.store import Store, tokens
 
 

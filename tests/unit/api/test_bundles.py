@@ -8,11 +8,11 @@ import zipfile
 
 import pytest
 
-from api.bundle_contents import forget
-from api.bundles import Bundles
 from api.errors import Problem
-from api.packages import Packages
-from api.registered_streams import delete_stream, post_stream
+from api.registry.bundle_contents import forget
+from api.registry.bundles import Bundles
+from api.registry.packages import Packages
+from api.registry.registered_streams import delete_stream, post_stream
 from api.store import Store
 from gsdm_grid.errors import QueryError
 from gsdm_grid.flow import TEMPLATES, build

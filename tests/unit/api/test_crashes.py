@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.crashes import judge, mark, with_progress
+from api.operations.crashes import judge, mark, with_progress
 from gsdm_grid import Radio
 from gsdm_grid.storage.log_segment import end_of
 from gsdm_grid.storage.result_log import ResultLog

@@ -2,9 +2,9 @@ from functools import partial
 
 import pytest
 
-from api import installed
-from api.data_folders import check_files
 from api.errors import Problem
+from api.registry import allowed_code as installed
+from api.registry.data_folders import check_files
 from gsdm_grid.errors import FlowError
 from gsdm_grid.interfaces import interfaces
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from api import documents
-from api.documents import MAX_VALUES, parse
 from api.errors import Problem
+from api.http import documents
+from api.http.documents import MAX_VALUES, parse
 
 JSON, YAML = "application/json", "application/yaml"
 DEPTH = 8

@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.failures import cannot_deliver, failure
+from api.operations.failures import cannot_deliver, failure
 
 
 def query(state, desired, action=None):

@@ -3,7 +3,7 @@ import stat
 
 import pytest
 
-from api.home import protect_home
+from api.http.home import protect_home
 from api.settings import ServiceSettings
 from gsdm_grid.errors import ResourceError
 

@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from api.errors import Problem
-from api.installed import calls_code, check_paths, check_specification
+from api.registry.allowed_code import calls_code, check_paths, check_specification
 from gsdm_grid.errors import FlowError
 from gsdm_grid.interfaces import interfaces
 

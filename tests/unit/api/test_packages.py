@@ -9,10 +9,10 @@ import zipfile
 import numpy as np
 import pytest
 
-from api import packages as api_packages
-from api.bundles import Bundles
 from api.errors import Problem
-from api.packages import Packages
+from api.registry import packages as api_packages
+from api.registry.bundles import Bundles
+from api.registry.packages import Packages
 from api.store import Store
 from gsdm_grid.functions import FunctionRegistry, PackageSets, packages, reference, resolve
 

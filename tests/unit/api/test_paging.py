@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.errors import Problem
-from api.paging import page
+from api.http.paging import page
 
 
 @given(st.sets(st.text(st.characters(codec="utf-8"), max_size=5)), st.integers(1, 5))

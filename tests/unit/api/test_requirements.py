@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api import requirements
 from api.errors import Problem
+from api.registry import requirements
 
 INLINE = """# /// script
 # requires-python = ">=3.11"

@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
-from api.result_views import decimate, last_view, projected, to_json, windows_of, windows_per_event
+from api.results.json_windows import (
+    decimate,
+    last_view,
+    projected,
+    to_json,
+    windows_of,
+    windows_per_event,
+)
 from gsdm_grid.errors import UnknownAttribute
 from gsdm_grid.model import Ragged, TypeRegistry, create_stream_type
 from gsdm_grid.storage.result_log import ResultLog

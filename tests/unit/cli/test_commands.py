@@ -101,7 +101,7 @@ def test_a_token_can_be_made_before_the_coordinator_serves(gsdm, home):
     assert again.exit_code == 1
     assert "there is a token named 'ops' already" in again.stderr
 
-    from api.auth import Tokens
+    from api.http.auth import Tokens
     from api.store import Store
 
     store = Store(f"sqlite:///{home / 'gsdm.sqlite'}")

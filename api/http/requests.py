@@ -15,10 +15,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.dependencies import Services
 from api.errors import Problem, problem_of, response
 from api.logs import new_request_id, request_id
 from api.metrics import metrics_of
+from api.services import Services
 from api.settings import Limits
 
 _access = logging.getLogger("gsdm.access")

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from api.errors import Problem
 from gsdm_grid.functions import packages as known_packages
 
-_RUN = "import sys; from api.trial_imports import serve; serve(sys.argv[1], float(sys.argv[2]))"
+_RUN = "import sys; from api.registry.trial_imports import serve; serve(sys.argv[1], float(sys.argv[2]))"
 _IMPORTED = "imported"
 _START_S = 60.0
 """How long the process may take that forks the others, besides the time limits of those."""
@@ -120,7 +120,7 @@ def _tried(module: str, folder: str, required: str, answer: Path, limit_s: float
 
 def _import(module: str, folder: str, required: str, answer: Path) -> None:
     """In the fork: import the package, with the folder of what it requires; say what came of it."""
-    from api.bundles import import_package
+    from api.registry.bundles import import_package
 
     if required:
         sys.path.append(required)

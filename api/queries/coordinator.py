@@ -21,21 +21,15 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
-from api import actions, crashes
-from api.auth import Role
-from api.autoscaling import Autoscaler, Watched
-from api.chosen_plans import ChosenPlans
-from api.crash_watch import TRIALS, CrashWatch
 from api.errors import Problem, document, problem_of
-from api.failures import failure
-from api.installed import check_specification, check_stream
+from api.http import Role
 from api.metrics import Sample, chosen, samples_of, totals_of
-from api.operations import MEASURING, Operations
-from api.optimizations import Optimizations
-from api.segments import Segments
+from api.operations import MEASURING, TRIALS, CrashWatch, Operations, actions, crashes, failure
+from api.optimization import ChosenPlans, Optimizations, Segments, Trials
+from api.queries.autoscaling import Autoscaler, Watched
+from api.registry import check_specification, check_stream
 from api.settings import ServiceSettings
 from api.store import Store, events, queries, streams
-from api.trials import Trials
 from gsdm_grid.compiler import compile_query, pinned_names, resumption
 from gsdm_grid.coordination import ContinuousQuery, Grid
 from gsdm_grid.errors import FlowError, GsdmError, NodeLost, ResourceError, UnknownName
@@ -476,7 +470,7 @@ class Coordinator:
 
     @contextlib.contextmanager
     def _watched(self, query: ContinuousQuery, one_by_one: bool) -> Iterator[None]:
-        """While a query is started, and for a while after, a death of ours may be its doing (see `api.crashes`)."""
+        """While a query is started, and for a while after, a death of ours may be its doing (see `api.operations.crashes`)."""
 
         def runs() -> bool:
             self._settle()

@@ -1,6 +1,6 @@
 """What an upload of function code holds: one Python module, or a zip archive of a pure Python package. Pure.
 
-A package may bring a ``requirements.txt``: see `api.requirements`.
+A package may bring a ``requirements.txt``: see `api.registry.requirements`.
 
 Whatever comes, the answer is files or a problem; nothing is written here, and no name leads out of a folder.
 """
@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator
 
 from api.errors import Problem
-from api.requirements import FILE as REQUIREMENTS
+from api.registry.requirements import FILE as REQUIREMENTS
 
 Files = dict[str, bytes]
 """Sources by path, relative to the package's folder and with ``/``; ``__init__.py`` is always there.

@@ -18,8 +18,8 @@ from anyio import to_thread
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from api.dependencies import services_of
 from api.errors import Problem
+from api.services import services_of
 
 JSON_TYPES = ("application/json",)
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")

@@ -1,10 +1,10 @@
 """Uploaded function code: bundles of Python modules, in versions.
 
 A bundle is stored, then imported here as ``gsdm_bundles.NAME_vVERSION``; its ``@sqf`` functions, templates and stream
-interfaces are registered under its name and version (`api.bundle_contents`). The code of functions travels by value
+interfaces are registered under its name and version (`api.registry.bundle_contents`). The code of functions travels by value
 inside a plan (see `gsdm_grid.functions.registry`): it reaches all hosts, and a compiled query keeps the version it was
 compiled with.
-What a bundle may hold is checked in `api.archives`; what it requires is installed by `api.packages`.
+What a bundle may hold is checked in `api.registry.archives`; what it requires is installed by `api.registry.packages`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from api import requirements
-from api.archives import PYTHON, Files, unpack
-from api.bundle_contents import Collected, Contents, collecting, forget, prefixes
 from api.errors import Problem
-from api.packages import Installed, Packages
+from api.registry import requirements
+from api.registry.archives import PYTHON, Files, unpack
+from api.registry.bundle_contents import (
+    Collected,
+    Contents,
+    collecting,
+    forget,
+    prefixes,
+)
+from api.registry.packages import Installed, Packages
+from api.registry.stream_types import forget_type, registered_user, types_apart
+from api.registry.trial_imports import Package, TryImports, refusal
 from api.store import Store, bundles
-from api.stream_types import forget_type, registered_user, types_apart
-from api.trial_imports import Package, TryImports, refusal
 from gsdm_grid.functions import FunctionRegistry, functions
 from gsdm_grid.functions import packages as known_packages
 from gsdm_grid.spec import Kind
@@ -309,7 +315,7 @@ def _module(name: str, version: int) -> str:
 def root_package() -> ModuleType:
     """The package that all bundles are imported into. It is found nowhere: what is in it was put there."""
     if ROOT not in sys.modules:
-        root = ModuleType(ROOT, "Uploaded function code; see `api.bundles`.")
+        root = ModuleType(ROOT, "Uploaded function code; see `api.registry.bundles`.")
         root.__path__ = []
         sys.modules[ROOT] = root
     return sys.modules[ROOT]

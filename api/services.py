@@ -9,15 +9,13 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 if TYPE_CHECKING:
-    from api.auth import Tokens
-    from api.bundles import Bundles
-    from api.coordinator import Coordinator
+    from api.http import Tokens
     from api.operations import Operations
-    from api.optimizations import Optimizations
-    from api.segments import Segments
+    from api.optimization import Optimizations, Segments, Trials
+    from api.queries import Coordinator
+    from api.registry import Bundles
     from api.settings import ServiceSettings
     from api.store import Store
-    from api.trials import Trials
 
 
 @dataclass

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from api.auth import Role
 from api.errors import Problem
-from api.installed import check_stream
+from api.http import Role
+from api.registry.allowed_code import check_stream
 from api.store import Store, streams
 from gsdm_grid.spec import Kind, parse_stream
 

@@ -24,8 +24,8 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket
 
-from api.dependencies import services_of
 from api.errors import Problem
+from api.services import services_of
 from api.store import Store, tokens
 from gsdm_grid.model import Clock, SystemClock
 

@@ -1,7 +1,7 @@
 """Watching what runs functions in threads of the coordinator, so that the next start knows what may have ended it.
 
 A mark is stored before a query is started, or a trial is run, and removed when the query has settled or the trial is
-over. What the marks mean is in `api.crashes`.
+over. What the marks mean is in `api.operations.crashes`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from api import crashes
+from api.operations import crashes
 from api.store import Store, queries, trials
 
 TRIALS = "trials/"

@@ -15,11 +15,11 @@ import sqlalchemy as sa
 
 from api.errors import Problem, document, problem_of
 from api.operations import Operations
-from api.optimization_requests import Queries, Settled, settle
-from api.segments import Segments
+from api.optimization.optimization_requests import Queries, Settled, settle
+from api.optimization.segments import Segments
+from api.optimization.trials import Trials
 from api.store import Store
 from api.store import optimizations as table
-from api.trials import Trials
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.optimizer import (
     Failure,

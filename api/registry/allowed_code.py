@@ -5,7 +5,7 @@ could be named. So a document names functions and interfaces by the names that t
 before anything is imported, unless the settings allow its module (`ServiceSettings.allowed_modules`). This holds for
 everybody who sends documents. Interfaces that call a function which their options name, with parameters from there,
 could be made to run any program: those are for admins, who may upload code anyway. Which files a document may name is
-in `api.data_folders`.
+in `api.registry.data_folders`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from api.auth import Role
-from api.data_folders import check_files
 from api.errors import Problem
+from api.http import Role
+from api.registry.data_folders import check_files
 from gsdm_grid.errors import FlowError
 from gsdm_grid.functions import FUNCTION
 from gsdm_grid.interfaces import GeneratorSource, StreamInterface, interfaces

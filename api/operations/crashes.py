@@ -12,7 +12,7 @@ A trial is watched while it runs, as a query that runs: one that is suspected fo
 itself again. After one death it is: whoever kills a coordinator wants its trials to go on.
 
 Functions on other hosts cannot end the coordinator: their queries and trials are not watched. Who stores the marks is
-`api.crash_watch`.
+`api.operations.crash_watch`.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.auth import authenticated, bearer_of, digest
-from api.dependencies import Services
 from api.errors import Problem, response
+from api.http.auth import authenticated, bearer_of, digest
+from api.services import Services
 from api.store import Store, idempotency
 from gsdm_grid.model import Clock, SystemClock
 
@@ -220,7 +220,7 @@ async def _send_again(found: dict[str, Any], send: Send) -> None:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """The whole body, which `api.limits` keeps from being too large; None if the client is gone."""
+    """The whole body, which `api.http.requests` keeps from being too large; None if the client is gone."""
     body = bytearray()
     while True:
         message = await receive()

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.query_schemas import OperationStatus, Problem
-from api.schemas import NAME
+from api.schemas.query_schemas import OperationStatus, Problem
+from api.schemas.registry_schemas import NAME
 
 MOST_WINDOWS = 10_000_000
 OptimizationStatus = Literal["searching", "chosen", "verifying", "verified", "published", "failed"]

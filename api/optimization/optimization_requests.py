@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
-from api.installed import calls_code
-from api.segments import Segments
+from api.optimization.segments import Segments
+from api.registry import calls_code
 from gsdm_grid import Grid
 from gsdm_grid.errors import FlowError, GsdmError
 from gsdm_grid.interfaces import interfaces

@@ -13,9 +13,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from api.crash_watch import CrashWatch
 from api.errors import Problem, document, problem_of
-from api.operations import Operations
+from api.operations import CrashWatch, Operations
 from api.store import Store, optimizations
 from api.store import trials as table
 from gsdm_grid import Grid

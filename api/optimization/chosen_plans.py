@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import sqlalchemy as sa
 
 from api.errors import Problem
-from api.optimization_requests import Sources, fingerprint
-from api.optimizations import Optimizations
-from api.segments import Segments
+from api.optimization.optimization_requests import Sources, fingerprint
+from api.optimization.optimizations import Optimizations
+from api.optimization.segments import Segments
 from api.store import Store, queries
 from gsdm_grid import Grid
 from gsdm_grid.errors import GsdmError

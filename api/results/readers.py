@@ -23,8 +23,14 @@ import pyarrow as pa
 from anyio import CapacityLimiter, to_thread
 
 from api.errors import Problem, document, problem_of
-from api.failures import cannot_deliver
-from api.result_views import missed_view, projected, to_json, windows_of, windows_per_event
+from api.operations import cannot_deliver
+from api.results.json_windows import (
+    missed_view,
+    projected,
+    to_json,
+    windows_of,
+    windows_per_event,
+)
 from api.settings import Limits
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.model import PhysicalWindow, StreamType, stream_schema, to_stream_batch
