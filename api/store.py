@@ -38,8 +38,8 @@ queries = sa.Table(
     sa.Column("failure", sa.JSON),
     sa.Column("starting", sa.JSON),
 )
-"""``run``: how it was last activated and from which place of its inputs (see `api.queries.coordinator`); ``failure``: the
-last of what was asked of it, with ``error`` (see `api.operations.failures`); ``starting``: it is watched (see `api.operations.crashes`)."""
+"""``run``: how it was last activated and from which place of its inputs (see `api.queries`); ``failure``: the
+last of what was asked of it, with ``error``; ``starting``: it is watched (for both, see `api.operations`)."""
 
 events = sa.Table(
     "events",
@@ -127,7 +127,7 @@ trials = sa.Table(
     sa.Column("starting", sa.JSON),
 )
 """``optimization`` and ``key``: the search that asked for it, and as what; ``latency``: whether it is measured too;
-``starting``: it is watched (see `api.operations.crashes`)."""
+``starting``: it is watched (see `api.operations`)."""
 
 segments = sa.Table(
     "segments",

@@ -54,7 +54,7 @@ from gsdm_grid.trials.split_trials import (
     tuple_pool,
     typical,
 )
-from gsdm_grid.tuning import window_size as profiling
+from gsdm_grid.tuning import window_size
 
 BLOCK_BYTES = 8 << 20
 """Physical windows of the plans: where doubling stops to gain on this kind of machine (`gsdm tune`)."""
@@ -276,7 +276,7 @@ def parasplit_end_to_end(coefficients: Coefficients, report: Report, quick: bool
 
 def channel_rate(quick: bool) -> float:
     """Bytes per second of physical windows of this size through shared memory to a process that reads them."""
-    return profiling.measure_channel(BLOCK_BYTES, total_bytes=1 << (27 if quick else 29), rounds=1 if quick else 5)
+    return window_size.measure_channel(BLOCK_BYTES, total_bytes=1 << (27 if quick else 29), rounds=1 if quick else 5)
 
 
 def parasplit_at_channel(coefficients: Coefficients, channel_tuples_s: float, report: Report) -> tuple[int, float]:

@@ -64,17 +64,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "channels": ("StreamInterface", "register_stream_interface"),
     "config": ("Settings",),
-    "coordination": (
-        "ContinuousQuery",
-        "Grid",
-        "cq",
-        "default_grid",
-        "opt",
-        "register_input_stream",
-        "register_result_stream",
-    ),
+    "coordination": ("ContinuousQuery", "Grid", "cq", "default_grid"),
     "flow": (
         "PCC",
         "DataFlow",
@@ -106,7 +97,10 @@ _ROOMS = {
         "window_split",
     ),
     "functions.library.radio": ("Channel", "Polar", "Radio"),
+    "interfaces": ("StreamInterface", "register_stream_interface"),
     "model": ("STREAM", "LogicalWindow", "PhysicalWindow", "StreamType", "create_stream_type", "seconds"),
+    "spec": ("register_input_stream", "register_result_stream"),
+    "trials": ("opt",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -470,7 +470,7 @@ class Coordinator:
 
     @contextlib.contextmanager
     def _watched(self, query: ContinuousQuery, one_by_one: bool) -> Iterator[None]:
-        """While a query is started, and for a while after, a death of ours may be its doing (see `api.operations.crashes`)."""
+        """While a query is started, and for a while after, a death of ours may be its doing (see `crashes`)."""
 
         def runs() -> bool:
             self._settle()

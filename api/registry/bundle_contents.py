@@ -2,7 +2,7 @@
 
 Each is registered twice: as ``NAME.it`` (the latest version) and as ``NAME@VERSION.it``. Templates run in the
 coordinator, where the names that their code has for functions and templates of the bundle mean those of the same
-version. Stream interfaces stay in the coordinator's process. Storing and importing code is up to `api.registry.bundles`.
+version. Stream interfaces stay in the coordinator's process. Storing and importing code is up to `bundles`.
 """
 
 from __future__ import annotations

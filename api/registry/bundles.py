@@ -1,7 +1,7 @@
 """Uploaded function code: bundles of Python modules, in versions.
 
 A bundle is stored, then imported here as ``gsdm_bundles.NAME_vVERSION``; its ``@sqf`` functions, templates and stream
-interfaces are registered under its name and version (`api.registry.bundle_contents`). The code of functions travels by value
+interfaces are registered under its name and version (`bundle_contents`). The code of functions travels by value
 inside a plan (see `gsdm_grid.functions.registry`): it reaches all hosts, and a compiled query keeps the version it was
 compiled with.
 What a bundle may hold is checked in `api.registry.archives`; what it requires is installed by `api.registry.packages`.

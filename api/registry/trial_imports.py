@@ -87,7 +87,7 @@ def _exit_code(command: list[str], limit_s: float) -> int | None:
 
 def serve(scratch: str, limit_s: float) -> None:
     """In the other process: import each package that was asked for in a fork; say what came of it."""
-    import api.bundles  # noqa: F401  (forks have it then)
+    import api.registry.bundles  # noqa: F401  (forks have it then)
 
     answers = {
         module: _tried(module, folder, required, Path(scratch, module), limit_s)

@@ -1,4 +1,4 @@
-"""Documents of what people register, as OpenAPI describes them. Those about queries are in `api.schemas.query_schemas`."""
+"""Documents of what people register, as OpenAPI describes them. Those about queries are in `query_schemas`."""
 
 from __future__ import annotations
 

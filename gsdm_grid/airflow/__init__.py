@@ -4,13 +4,3 @@ All of them ask a coordinator through `gsdm_grid.client`; nothing here knows how
 Airflow's own providers, names are imported from the files: importing Airflow takes seconds, and `local`, which starts
 an Airflow on this machine, must be there before that.
 """
-
-from gsdm_grid.airflow.local import USER, LocalAirflow, LocalSettings, free_port, started
-
-__all__ = [
-    "USER",
-    "LocalAirflow",
-    "LocalSettings",
-    "free_port",
-    "started",
-]

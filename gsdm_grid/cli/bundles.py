@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gsdm_grid.cli import tables as shown
+from gsdm_grid.cli import tables
 from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,
@@ -62,7 +62,7 @@ def list_bundles(server: Server = None, token: Token = None, as_json: AsJson = F
     if as_json:
         print_documents(one.document for one in found)
     elif found:
-        console().print(shown.bundles_table(found, datetime.now(UTC)))
+        console().print(tables.bundles_table(found, datetime.now(UTC)))
     else:
         typer.echo("there are no bundles: gsdm bundle upload NAME PATH makes one")
 

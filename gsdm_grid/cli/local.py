@@ -121,15 +121,15 @@ def _checkout(folder: str) -> Path:
 @app.command(rich_help_panel=HERE)
 def tune(as_json: AsJson = False) -> None:
     """Measure which size of physical windows is best on this machine, and remember it."""
-    from gsdm_grid.tuning import window_size as profiling
+    from gsdm_grid.tuning import window_size
 
     def measure(size: int) -> float:
-        found = profiling.measure_channel(size)
+        found = window_size.measure_channel(size)
         typer.echo(f"{size >> 10:>6} KiB  {found / 1e9:6.2f} GB/s", err=True)
         return found
 
-    choice = profiling.choose(measure)
-    path = profiling.remember(choice)
+    choice = window_size.choose(measure)
+    path = window_size.remember(choice)
     told = {"block_bytes": choice.block_bytes, "tried": choice.tried, "remembered_in": str(path)}
     typer.echo(json.dumps(told) if as_json else f"chosen: {choice.block_bytes >> 10} KiB, remembered in {path}")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsdm_grid.cli import plan_tables as shown_plans
+from gsdm_grid.cli import plan_tables
 from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,
@@ -121,11 +121,11 @@ def _watched(client: Client, begun: Optimization) -> Optimization:
     from rich.live import Live
 
     out = console()
-    with Live(shown_plans.progress(begun), console=out, refresh_per_second=8, transient=True) as live:
+    with Live(plan_tables.progress(begun), console=out, refresh_per_second=8, transient=True) as live:
         while not begun.over:
             time.sleep(POLL_S)
             begun = client.optimization(begun.id)
-            live.update(shown_plans.progress(begun))
+            live.update(plan_tables.progress(begun))
     return begun
 
 
@@ -143,7 +143,7 @@ def list_searches(
     if as_json:
         print_documents(one.document for one in found)
     elif found:
-        console().print(shown_plans.searches_table(found))
+        console().print(plan_tables.searches_table(found))
     else:
         typer.echo("there are no searches" + (" for that query" if query else ": gsdm optimize NAME makes one"))
 
@@ -164,7 +164,7 @@ def show_search(
         return
     _show(found)
     if skipped and found.choice:
-        console().print(shown_plans.skipped_table(found.choice))
+        console().print(plan_tables.skipped_table(found.choice))
 
 
 def _search(client: Client, what: str) -> Optimization:
@@ -240,7 +240,7 @@ def list_segments(server: Server = None, token: Token = None, as_json: AsJson = 
     if as_json:
         print_documents(one.document for one in found)
     elif found:
-        console().print(shown_plans.segments_table(found))
+        console().print(plan_tables.segments_table(found))
     else:
         typer.echo("there are no segments: gsdm segment record SOURCE makes one")
 
@@ -260,5 +260,5 @@ def remove_segment(segment: SegmentId, server: Server = None, token: Token = Non
 def _show(found: Optimization) -> None:
     out = console()
     if found.choice and found.choice["table"]:
-        out.print(shown_plans.plans_table(found.choice))
-    out.print(shown_plans.verdict(found), soft_wrap=True)
+        out.print(plan_tables.plans_table(found.choice))
+    out.print(plan_tables.verdict(found), soft_wrap=True)

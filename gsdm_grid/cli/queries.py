@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gsdm_grid.cli import tables as shown
+from gsdm_grid.cli import tables
 from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,
@@ -79,7 +79,7 @@ def list_queries(
     if as_json:
         print_documents(query.document for query in found)
     elif found:
-        console().print(shown.queries_table(found, datetime.now(UTC)))
+        console().print(tables.queries_table(found, datetime.now(UTC)))
     else:
         typer.echo("there are no queries" + (" like that" if state or name else ": gsdm submit SPEC makes one"))
 
@@ -97,15 +97,15 @@ def show(name: QueryName, server: Server = None, token: Token = None, as_json: A
         return
     now = datetime.now(UTC)
     out = console()
-    out.print(shown.title(query, now))
+    out.print(tables.title(query, now))
     if query.error:
-        out.print(f"{query.error.kind}: {shown.failed(query, now)}", style="red")
+        out.print(f"{query.error.kind}: {tables.failed(query, now)}", style="red")
     for event in events[:10]:
         reached = datetime.fromtimestamp(event["at"], UTC)
         detail = f"  {event['detail']}" if event.get("detail") else ""
-        out.print(f"  {shown.ago(reached, now):>12}  {event['state']}{detail}")
+        out.print(f"  {tables.ago(reached, now):>12}  {event['state']}{detail}")
     for stream, read in query.document.get("shared", {}).items():
-        out.print(f"  input {stream} is {shown.sharing(read)}")
+        out.print(f"  input {stream} is {tables.sharing(read)}")
     out.print(yaml.safe_dump(dict(query.specification), sort_keys=False, allow_unicode=True).rstrip(), soft_wrap=True)
 
 
@@ -186,7 +186,7 @@ def operations(
     if as_json:
         print_documents(operation.document for operation in found)
     else:
-        console().print(shown.operations_table(found, datetime.now(UTC)) if found else "there are no operations")
+        console().print(tables.operations_table(found, datetime.now(UTC)) if found else "there are no operations")
 
 
 @app.command(rich_help_panel=OF_COORDINATOR)
@@ -202,7 +202,7 @@ def sites(
     if as_json:
         print_documents(found)
     else:
-        console().print(shown.sites_table(found) if found else "no query is at work")
+        console().print(tables.sites_table(found) if found else "no query is at work")
 
 
 @app.command(rich_help_panel=OF_COORDINATOR)
@@ -213,8 +213,8 @@ def resources(server: Server = None, token: Token = None, as_json: AsJson = Fals
     if as_json:
         print_json(found)
     else:
-        console().print(shown.resources_table(found))
-        if (leases := shown.leases_table(found)) is not None:
+        console().print(tables.resources_table(found))
+        if (leases := tables.leases_table(found)) is not None:
             console().print(leases)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsdm_grid.cli import tables as shown
+from gsdm_grid.cli import tables
 from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,
@@ -72,7 +72,7 @@ def results(
                 name, start=start, until=until, stream=stream, points=points, complex_parts=complex_parts
             )
             for event in events:
-                for line in shown.event_lines(event):
+                for line in tables.event_lines(event):
                     typer.echo(json.dumps(line))
             return
         blocks = client.numbered_blocks(name, start=start, until=until, stream=stream)
@@ -95,7 +95,7 @@ def _print_lines(blocks: Iterator[NumberedBlock], following: int) -> int:
         if seq > following:
             typer.secho(f"… {seq - following:,} windows are missing: not kept any more, or damaged on disk", dim=True)
         for row, window in enumerate(block):
-            typer.echo(shown.window_line(seq + row, window))
+            typer.echo(tables.window_line(seq + row, window))
         following = seq + len(block)
     return following
 
@@ -168,9 +168,9 @@ class Plot:
         if attribute is None:
             return "no numbers to plot", ""
         if self._history:
-            return attribute, shown.series_text(self._history, width, height)
+            return attribute, tables.series_text(self._history, width, height)
         latest = np.asarray(block[attribute][-1])
-        return attribute, shown.series_text(np.abs(latest) if latest.dtype.kind == "c" else latest, width, height)
+        return attribute, tables.series_text(np.abs(latest) if latest.dtype.kind == "c" else latest, width, height)
 
     @staticmethod
     def _attribute(block: PhysicalWindow) -> str | None:
@@ -238,14 +238,14 @@ def stats(
                 _watch(client, name, period_s, as_json)
             return
         told = client.statistics(name)
-        figures = shown.site_figures(client.plan(name), told) if told else []
+        figures = tables.site_figures(client.plan(name), told) if told else []
         totals = client.query(name).totals
     if as_json:
         print_json(figures)
         return
-    console().print(shown.statistics_table(figures) if figures else f"query {name} has no sites at work")
+    console().print(tables.statistics_table(figures) if figures else f"query {name} has no sites at work")
     if figures and totals is not None:
-        for line in shown.totals_lines(totals, min(one["since_s"] for one in figures), datetime.now(UTC)):
+        for line in tables.totals_lines(totals, min(one["since_s"] for one in figures), datetime.now(UTC)):
             console().print(line, markup=False, highlight=False)
 
 
@@ -259,7 +259,7 @@ def _watch(client: Client, name: str, period_s: float, as_json: bool) -> None:
         return
     with Live(console=console(), auto_refresh=False) as live:
         for state, figures in _looks(client, name, period_s):
-            made = shown.statistics_table(figures)
+            made = tables.statistics_table(figures)
             made.title, made.title_justify = f"{name} · {state}", "left"
             live.update(made, refresh=True)
 
@@ -268,7 +268,7 @@ def _looks(client: Client, name: str, period_s: float) -> Iterator[tuple[str, li
     before: Mapping[str, Any] | None = None
     while True:
         state, told = client.query(name).state, client.statistics(name)
-        yield state, shown.site_figures(client.plan(name), told, before) if told else []
+        yield state, tables.site_figures(client.plan(name), told, before) if told else []
         if state not in ("installed", "active", "stopping"):
             return
         before = told

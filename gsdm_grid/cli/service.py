@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gsdm_grid.cli import tables as shown
+from gsdm_grid.cli import tables
 from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,
@@ -233,7 +233,7 @@ def list_tokens(server: Server = None, token: Token = None, as_json: AsJson = Fa
     if as_json:
         print_documents(one.document for one in found)
         return
-    made = shown.table("id", "name", "role")
+    made = tables.table("id", "name", "role")
     for one in found:
         made.add_row(one.id, one.name, one.role)
     console().print(made)

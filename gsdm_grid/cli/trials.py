@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gsdm_grid.cli import tables as shown
+from gsdm_grid.cli import tables
 from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,
@@ -68,7 +68,7 @@ def list_trials(
     if as_json:
         print_documents(one.document for one in found)
     elif found:
-        console().print(shown.trials_table(found, datetime.now(UTC)))
+        console().print(tables.trials_table(found, datetime.now(UTC)))
     else:
         typer.echo("there are no trials" + (" of that query" if query else ": gsdm trial run SPEC makes one"))
 
@@ -98,12 +98,12 @@ def remove_trial(trial: TrialId, server: Server = None, token: Token = None, as_
 
 def _show(trial: Trial) -> None:
     out = console()
-    out.print(shown.trial_title(trial, datetime.now(UTC)), soft_wrap=True)
+    out.print(tables.trial_title(trial, datetime.now(UTC)), soft_wrap=True)
     if trial.error:
         out.print(f"{trial.error.kind}: {trial.error}", style="red")
     if trial.result is None:
         return
     if trial.result.short:
         out.print(trial.result.short, style="yellow")
-    out.print(shown.costs_table(trial.result))
-    out.print(shown.costs(trial.result), soft_wrap=True)
+    out.print(tables.costs_table(trial.result))
+    out.print(tables.costs(trial.result), soft_wrap=True)

@@ -1,6 +1,6 @@
 """Parts that queries share: at work once, from their first reader to their last.
 
-A part is a query of its own that nobody submitted (see `gsdm_grid.compiler.shareable_parts`). `SharedParts` keeps those of a
+A part is a query of its own that nobody submitted (see `gsdm_grid.compiler`). `SharedParts` keeps those of a
 grid, `SharedPart` is one of them, and `Readings` is what one query reads of them. Readers come and go without the
 others noticing; with its last reader a part is dropped, and the next one starts it anew. A part that fails takes its
 readers with it, as its source or functions would have done in each of them.

@@ -1,7 +1,7 @@
 """Data flows and the templates that construct them.
 
 Only the logical graph lives here: functions, arcs and logical sites. Binding it to streams and hosts is the business of
-`gsdm_grid.planning`.
+`gsdm_grid.compiler`.
 """
 
 from gsdm_grid.flow.drawing import arcs, label

@@ -2,7 +2,7 @@
 
 Symbols as in "Scalable splitting of massive data streams" (equations 2, 3 and 9): ``w`` outputs, fanout f_ℓ and
 cumulative fanout λ_ℓ of level ℓ, routing and broadcast share ``r`` and ``b``, a = cc / (cp + ce). What a shape costs is
-the business of `gsdm_grid.planning`.
+the business of `gsdm_grid.splitting`.
 """
 
 from __future__ import annotations

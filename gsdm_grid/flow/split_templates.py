@@ -4,7 +4,7 @@ After "Scalable splitting of massive data streams" and "Parasplit". ``fsplit`` s
 tree, whose nodes share a multi-level hash of what the routing function says; ``exptree`` and ``maxtree`` are trees of
 certain shapes, ``autosplit`` chooses by a rule; ``parasplit`` routes whole physical windows to window splitters. Each
 gives, output by output, the same streams, whatever the functions (see `gsdm_grid.functions.routing`). What they
-cost, and which is best, is the business of `gsdm_grid.planning`.
+cost, and which is best, is the business of `gsdm_grid.splitting`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ add to the environment that all processes of the grid share, at the end of ``sys
 
 A process of a working node's own *adopts* the sets that its functions need. The coordinator knows functions of all
 bundles, in all versions, and so needs several versions of one package at once: it imports a set's modules *apart*, and
-takes them out of sight again. Who makes sets is `api.registry.packages`; how they travel is `gsdm_grid.engine.package_staging`.
+takes them out of sight again. Who makes sets is `api.registry`; how they travel is `gsdm_grid.engine.package_staging`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Stream interfaces: how windows enter and leave the system. One file per medium.
 
-How windows travel between working nodes is in `gsdm_grid.channels`, how results are kept on disk in `gsdm_grid.storage`.
+How windows travel between working nodes is in `gsdm_grid.channels`, how results are kept on disk in
+`gsdm_grid.storage`.
 """
 
 from gsdm_grid.interfaces.generator import GeneratorSource

@@ -3,7 +3,7 @@
 Option ``path``: the ``.sigmf-meta`` file, the ``.sigmf-data`` file, or their common name. As a source it
 takes the datatype, channels, sample rate and the captures' times from the metadata; ``window`` (samples per
 logical window) may be left out where the stream type fixes it or this interface wrote the recording;
-``scale`` as in `rawiq`, ``repeat``, ``rate`` and ``realtime`` as in `player`. As a sink it writes
+``scale`` as in `raw_iq`, ``repeat``, ``rate`` and ``realtime`` as in `player`. As a sink it writes
 ``cf32_le``; ``sample_rate`` may be left out where the timestamps tell it. A window whose timestamp is not
 where the samples before it end starts a new capture.
 """

@@ -2,7 +2,7 @@
 
 A source has option ``bind``, ``"host:port"`` (port 0 takes a free one; `UdpInterface.address` says which);
 a sink has option ``to``. Further options of a source: ``format``, ``"gsdm"`` (the default) or ``"raw"``
-(samples as instruments send them: ``dtype``, ``channels``, ``window``, ``scale`` as in `rawiq`,
+(samples as instruments send them: ``dtype``, ``channels``, ``window``, ``scale`` as in `raw_iq`,
 ``header_bytes`` to leave out of each datagram, and ``sample_rate`` with ``start_ts``, else windows bear the
 time of their arrival); ``receive_bytes`` (the socket's buffer); ``reassembly_bytes``; and those of
 `overload`, whose policy is ``drop_oldest`` unless told. Of a sink: ``datagram_bytes``, the largest datagram

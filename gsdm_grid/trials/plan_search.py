@@ -1,6 +1,6 @@
 """Finding the best plan in this process: `opt` of the thesis, and the loop that runs a search's trials on a grid.
 
-The search itself is in `gsdm_grid.planning`; a coordinator service and Airflow run the same one, trial by trial.
+The search itself is in `gsdm_grid.optimizer`; a coordinator service and Airflow run the same one, trial by trial.
 """
 
 from __future__ import annotations

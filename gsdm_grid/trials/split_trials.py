@@ -29,8 +29,7 @@ from gsdm_grid.splitting import (
     median_error,
     observations,
 )
-from gsdm_grid.tuning import SplitProfile
-from gsdm_grid.tuning import window_size as profiling
+from gsdm_grid.tuning import SplitProfile, window_size
 
 ATTRIBUTES = (
     *("kind", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos"),
@@ -223,14 +222,14 @@ def deciding_seconds(rfn: Any, bfn: Any, blocks: list[PhysicalWindow], w: int) -
     return (time.thread_time() - began_s) / sum(len(block) for block in blocks)
 
 
-def _channel(progress: Progress, quick: bool, block_bytes: int | None) -> profiling.Choice:
+def _channel(progress: Progress, quick: bool, block_bytes: int | None) -> window_size.Choice:
     def measure(size: int) -> float:
         progress(f"channel, physical windows of {size >> 10} KiB")
-        return profiling.measure_channel(size, total_bytes=1 << (26 if quick else 28), rounds=3)
+        return window_size.measure_channel(size, total_bytes=1 << (26 if quick else 28), rounds=3)
 
     if block_bytes is not None:
-        return profiling.Choice(block_bytes, {block_bytes: measure(block_bytes)})
-    return profiling.choose(measure)
+        return window_size.Choice(block_bytes, {block_bytes: measure(block_bytes)})
+    return window_size.choose(measure)
 
 
 def _observed(query: Any) -> dict[str, Observed]:
@@ -239,4 +238,4 @@ def _observed(query: Any) -> dict[str, Observed]:
 
 def used_block_bytes() -> int:
     """The size of physical windows that queries here use."""
-    return profiling.remembered_block_bytes() or DEFAULT_BLOCK_BYTES
+    return window_size.remembered_block_bytes() or DEFAULT_BLOCK_BYTES

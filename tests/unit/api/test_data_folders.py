@@ -3,13 +3,13 @@ from functools import partial
 import pytest
 
 from api.errors import Problem
-from api.registry import allowed_code as installed
+from api.registry import allowed_code
 from api.registry.data_folders import check_files
 from gsdm_grid.errors import FlowError
 from gsdm_grid.interfaces import interfaces
 
-check_specification = partial(installed.check_specification, allowed=("gsdm_grid.channels",))
-check_stream = partial(installed.check_stream, allowed=("gsdm_grid.channels",))
+check_specification = partial(allowed_code.check_specification, allowed=("gsdm_grid.interfaces",))
+check_stream = partial(allowed_code.check_stream, allowed=("gsdm_grid.interfaces",))
 FILES = ["player", "recorder", "raw_iq", "sigmf", "gsdm_grid.interfaces.player:PlayerSource"]
 
 

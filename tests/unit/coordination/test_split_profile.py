@@ -7,7 +7,7 @@ import pytest
 
 from gsdm_grid.errors import QueryError
 from gsdm_grid.splitting.split_cost import Coefficients
-from gsdm_grid.tuning import window_size as profiling
+from gsdm_grid.tuning import window_size
 from gsdm_grid.tuning.split_profile import (
     SplitProfile,
     keep_profile,
@@ -54,10 +54,10 @@ def test_a_profile_of_another_machine_or_version_is_not_used(tmp_path):
 
 def test_it_does_not_touch_what_tune_has_chosen(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    profiling.remember(profiling.Choice(1 << 19, {}))
+    window_size.remember(window_size.Choice(1 << 19, {}))
     keep_profile(MEASURED)
-    assert profiling.remembered_block_bytes() == 1 << 19
-    assert profile_file() != profiling.memory_file()
+    assert window_size.remembered_block_bytes() == 1 << 19
+    assert profile_file() != window_size.memory_file()
     assert kept_profile("threads") == MEASURED
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gsdm_grid.channels.keys import InstallationKey
 from gsdm_grid.coordination.control import ControlServer
-from gsdm_grid.engine import package_staging as staging
+from gsdm_grid.engine import package_staging
 from gsdm_grid.engine.package_staging import PIECE_BYTES, PackageCache, fetch
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.functions import PackageSet, packages
@@ -33,7 +33,7 @@ def offered(tmp_path):
     folder = tmp_path / "coordinator"
     folder.mkdir()
     (folder / "gsdm_staged.py").write_text("VALUE = 42\n")
-    (folder / "data.bin").write_bytes(os.urandom(PIECE_BYTES * (staging.AHEAD + 3) + 17))
+    (folder / "data.bin").write_bytes(os.urandom(PIECE_BYTES * (package_staging.AHEAD + 3) + 17))
     archive = tmp_path / "archive.zip"
     made = PackageSet(pack(folder, archive), folder, archive)
     packages.add(made)
@@ -52,14 +52,15 @@ def test_what_the_coordinator_does_not_have_is_said(server, key, tmp_path):
 
 
 def test_nobody_gets_an_archive_without_the_key(server, offered, tmp_path, monkeypatch):
-    monkeypatch.setattr(staging, "ANSWER_S", 0.3)
+    monkeypatch.setattr(package_staging, "ANSWER_S", 0.3)
     with pytest.raises(ResourceError, match=r"did not send the packages \w+ within 0\.3 s"):
         fetch(offered.digest, tmp_path / "fetched.zip", server.endpoint, InstallationKey())
 
 
 def test_a_process_that_has_never_seen_a_set_imports_it(server, key, offered, tmp_path):
     program = (
-        "import sys\nfrom gsdm_grid.channels.keys import InstallationKey\nfrom gsdm_grid.engine.package_staging import stage\n"
+        "import sys\nfrom gsdm_grid.channels.keys import InstallationKey\n"
+        "from gsdm_grid.engine.package_staging import stage\n"
         "stage([sys.argv[1]], sys.argv[2], InstallationKey(sys.argv[3].encode()))\n"
         "import gsdm_staged\nprint(gsdm_staged.VALUE, gsdm_staged.__file__)"
     )
@@ -100,7 +101,7 @@ def test_what_arrives_damaged_is_not_kept_and_fetched_again(offered, tmp_path):
 def test_sets_that_nobody_has_used_for_long_are_removed_but_not_while_in_use(offered, tmp_path):
     folder = tmp_path / "cache"
     cache = PackageCache(folder)
-    long_ago_s = time.time() - staging.UNUSED_S - 60
+    long_ago_s = time.time() - package_staging.UNUSED_S - 60
     for name in ("old", "used"):
         (folder / name).mkdir(parents=True)
         (folder / f"{name}.lock").touch()
