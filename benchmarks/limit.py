@@ -1,7 +1,7 @@
 """What the machine could do at most: a stream query function in bare loops, one process per core.
 
 Each process holds its windows in memory and calls the function on them as the engine does (see
-`gsdm_grid.apps.radio.bare_kernel`). No stream system that calls this function can be faster.
+`gsdm_grid.apps.demo.bare_kernel`). No stream system that calls this function can be faster.
 
     python benchmarks/limit.py fft3 --window 8192 --seconds 2
 """
@@ -23,7 +23,7 @@ def limit(
     processes: int = os.cpu_count() or 1,
 ) -> list[float]:
     """MB/s of input of all processes together, once per repeat. ``function_name`` may be one of ours here."""
-    from gsdm_grid.apps.radio.bare_kernel import BareKernel
+    from gsdm_grid.apps.demo.bare_kernel import BareKernel
     from gsdm_grid.functions import functions, reference
 
     if not functions.has(function_name):

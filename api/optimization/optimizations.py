@@ -1,8 +1,8 @@
 """Optimizations: searches for the best plan of a query, kept in the store, driven by this coordinator or by a client.
 
 The search is that of `gsdm_grid.optimizer`. It is rebuilt from what is stored whenever it is needed (what was asked,
-and what its trials told), so it outlives the coordinator. Who drives it asks for rounds, runs their trials, and then asks
-for the choice, its verification and its publication; `carry_out` does all of that here.
+and what its trials told), so it outlives the coordinator. Who drives it asks for rounds, runs their trials, and then
+asks for the choice, its verification and its publication; `carry_out` does all of that here.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="The outcome as JSON on the last line.")] = False,
 ) -> None:
     """Show what parallel plans are for: compare and measure some, let one grow while it runs, draw pictures."""
-    from gsdm_grid.apps.radio import (
+    from gsdm_grid.apps.demo import (
         DemoOptions,
         LiveView,
         PlainView,

@@ -14,11 +14,16 @@ import psutil
 import pytest
 from rich.console import Console
 
-from gsdm_grid.apps.radio.bare_kernel import BareKernel
-from gsdm_grid.apps.radio.demo import DemoOptions, run_demo
-from gsdm_grid.apps.radio.demo_plans import CHEAP, EXPENSIVE
-from gsdm_grid.apps.radio.demo_verdict import report_json
-from gsdm_grid.apps.radio.demo_view import LiveView, PlainView, headline, show_report
+from gsdm_grid.apps.demo.bare_kernel import BareKernel
+from gsdm_grid.apps.demo.plans import CHEAP, EXPENSIVE
+from gsdm_grid.apps.demo.run import DemoOptions, run_demo
+from gsdm_grid.apps.demo.verdict import report_json
+from gsdm_grid.apps.demo.view import (
+    LiveView,
+    PlainView,
+    headline,
+    show_report,
+)
 from gsdm_grid.errors import ResourceError
 
 pytestmark = [pytest.mark.slow, pytest.mark.grid]

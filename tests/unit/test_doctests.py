@@ -8,7 +8,7 @@ import pytest
 
 import gsdm_grid
 
-STARTS_RAY = {"gsdm_grid.apps.radio.demo", "gsdm_grid.apps.radio.demo_view"}
+STARTS_RAY = {"gsdm_grid.apps.demo.run", "gsdm_grid.apps.demo.view"}
 MODULES = sorted(
     {"gsdm_grid", *(found.name for found in pkgutil.walk_packages(gsdm_grid.__path__, "gsdm_grid."))} - STARTS_RAY
 )

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from gsdm_grid.apps.demo.comparison import difference, well_defined
 from gsdm_grid.apps.radio import RadioSynthesizer
-from gsdm_grid.apps.radio.comparison import difference, well_defined
 from gsdm_grid.errors import QueryError
 from gsdm_grid.functions.library.radio import CHANNELS, Polar, polarization
 from gsdm_grid.model import STREAM, PhysicalWindow

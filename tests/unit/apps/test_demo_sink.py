@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gsdm_grid.apps.radio.demo_sink import CheckedResults, PlaceCheck, read_kept
+from gsdm_grid.apps.demo.sink import CheckedResults, PlaceCheck, read_kept
 from gsdm_grid.errors import QueryError
 from gsdm_grid.functions.library.radio import Radio
 from gsdm_grid.model import PhysicalWindow

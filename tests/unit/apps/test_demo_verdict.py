@@ -6,11 +6,18 @@ import pytest
 import typer
 from rich.console import Console
 
-from gsdm_grid.apps.radio import demo
-from gsdm_grid.apps.radio.bare_kernel import BareRate
-from gsdm_grid.apps.radio.demo_plans import CHEAP, EXPENSIVE, PLANS
-from gsdm_grid.apps.radio.demo_report import Delivery, DemoReport, Growth, PlanReport, WorkReport, work_of
-from gsdm_grid.apps.radio.demo_verdict import (
+from gsdm_grid.apps.demo import run as demo
+from gsdm_grid.apps.demo.bare_kernel import BareRate
+from gsdm_grid.apps.demo.plans import CHEAP, EXPENSIVE, PLANS
+from gsdm_grid.apps.demo.report import (
+    Delivery,
+    DemoReport,
+    Growth,
+    PlanReport,
+    WorkReport,
+    work_of,
+)
+from gsdm_grid.apps.demo.verdict import (
     A_CORE_EACH,
     ON_THIS_MACHINE,
     choice,
@@ -21,7 +28,7 @@ from gsdm_grid.apps.radio.demo_verdict import (
     transport_sentence,
     verdict,
 )
-from gsdm_grid.apps.radio.demo_view import show_report
+from gsdm_grid.apps.demo.view import show_report
 from gsdm_grid.cli.local import demo as demo_command
 from gsdm_grid.optimizer.trial_result import SiteCost, TrialResult
 

@@ -1,7 +1,12 @@
 import pytest
 
-from gsdm_grid.apps.radio.demo_plans import PLANS, DemoOptions, sink, source
-from gsdm_grid.apps.radio.picture_viewer import VIEWER, open_picture
+from gsdm_grid.apps.demo.picture_viewer import VIEWER, open_picture
+from gsdm_grid.apps.demo.plans import (
+    PLANS,
+    DemoOptions,
+    sink,
+    source,
+)
 from gsdm_grid.compiler import compile_flow, rescaling_obstacle
 from gsdm_grid.errors import QueryError
 from gsdm_grid.plan import GRID

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
 
-from gsdm_grid.apps.radio.interrupts import interrupts_held, interrupts_not_inherited
+from gsdm_grid.apps.demo.interrupts import interrupts_held, interrupts_not_inherited
 from gsdm_grid.engine import keep_freed_memory
 from gsdm_grid.errors import ResourceError
 
@@ -121,7 +121,7 @@ def _rate(call: Callable[[int], None], seconds: float, block_mb: float) -> BareR
 
 def _call_on_blocks(chain: Chain, window: int, count: int) -> Callable[[int], None]:
     """What calls the functions of a chain on the n-th block of ``count`` windows; it has been called once."""
-    from gsdm_grid.apps.radio.synthetic import RadioSynthesizer
+    from gsdm_grid.apps.radio import RadioSynthesizer
     from gsdm_grid.functions import StreamFunction, StreamView, resolve
 
     synthesizer = RadioSynthesizer(window, pool=BLOCKS * count)

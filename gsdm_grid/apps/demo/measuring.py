@@ -8,12 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gsdm_grid.apps.radio.bare_kernel import BYTES_PER_SAMPLE, BareKernel
-from gsdm_grid.apps.radio.comparison import difference
-from gsdm_grid.apps.radio.demo_plans import CYCLE, GROWING, WORKLOADS, DemoOptions
-from gsdm_grid.apps.radio.demo_report import Delivery, DemoReport, Growth, PlanReport, delivery_of
-from gsdm_grid.apps.radio.demo_sink import read_kept
-from gsdm_grid.apps.radio.demo_steps import DemoView
+from gsdm_grid.apps.demo.bare_kernel import BYTES_PER_SAMPLE, BareKernel
+from gsdm_grid.apps.demo.comparison import difference
+from gsdm_grid.apps.demo.plans import (
+    CYCLE,
+    GROWING,
+    WORKLOADS,
+    DemoOptions,
+)
+from gsdm_grid.apps.demo.report import (
+    Delivery,
+    DemoReport,
+    Growth,
+    PlanReport,
+    delivery_of,
+)
+from gsdm_grid.apps.demo.sink import read_kept
+from gsdm_grid.apps.demo.steps import DemoView
 from gsdm_grid.coordination import ContinuousQuery
 from gsdm_grid.errors import QueryError
 from gsdm_grid.model import PhysicalWindow

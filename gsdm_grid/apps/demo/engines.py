@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gsdm_grid.apps.radio.demo_steps import DemoView
-from gsdm_grid.apps.radio.interrupts import interrupts_held
+from gsdm_grid.apps.demo.interrupts import interrupts_held
+from gsdm_grid.apps.demo.steps import DemoView
 from gsdm_grid.coordination import ContinuousQuery, Grid
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts import RayPool, SparkPool

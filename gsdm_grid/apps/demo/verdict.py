@@ -6,7 +6,12 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from gsdm_grid.apps.radio.demo_report import DemoReport, Growth, PlanReport, WorkReport
+from gsdm_grid.apps.demo.report import (
+    DemoReport,
+    Growth,
+    PlanReport,
+    WorkReport,
+)
 from gsdm_grid.optimizer import (
     Choice,
     Tried,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gsdm_grid.apps.radio.bare_kernel import BLOCK_BYTES, BYTES_PER_SAMPLE, Chain
+from gsdm_grid.apps.demo.bare_kernel import BLOCK_BYTES, BYTES_PER_SAMPLE, Chain
 from gsdm_grid.errors import QueryError
 from gsdm_grid.flow import DataFlow, central
 from gsdm_grid.functions import WINDOW_DISTRIBUTE, WINDOW_SPLIT, functions, reference
@@ -23,7 +23,7 @@ from gsdm_grid.optimizer import (
 from gsdm_grid.spec import RegisteredStream, register_input_stream, register_result_stream
 
 SOURCE = "gsdm_grid.apps.radio:SyntheticRadio"
-SINK = "gsdm_grid.apps.radio.demo_sink:CheckedResults"
+SINK = "gsdm_grid.apps.demo.sink:CheckedResults"
 CYCLE = 128  # windows after which the synthetic carriers have gone through all their movements
 SAMPLE_RATE = 1_000_000
 PLACEMENTS = ("grid", "threads")

@@ -8,8 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gsdm_grid.apps.radio.bare_kernel import BareRate
-from gsdm_grid.apps.radio.demo_plans import GROWING, PLANS, WORKLOADS, DemoPlan, Workload
+from gsdm_grid.apps.demo.bare_kernel import BareRate
+from gsdm_grid.apps.demo.plans import (
+    GROWING,
+    PLANS,
+    WORKLOADS,
+    DemoPlan,
+    Workload,
+)
 from gsdm_grid.optimizer import TrialResult
 from gsdm_grid.plan import Plan
 from gsdm_grid.reports import functions_of

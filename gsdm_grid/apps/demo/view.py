@@ -15,9 +15,14 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from gsdm_grid.apps.radio.demo_plans import EXPENSIVE, PLANS, SAMPLE_RATE, DemoOptions
-from gsdm_grid.apps.radio.demo_report import DemoReport, PlanReport, WorkReport
-from gsdm_grid.apps.radio.demo_verdict import (
+from gsdm_grid.apps.demo.plans import (
+    EXPENSIVE,
+    PLANS,
+    SAMPLE_RATE,
+    DemoOptions,
+)
+from gsdm_grid.apps.demo.report import DemoReport, PlanReport, WorkReport
+from gsdm_grid.apps.demo.verdict import (
     choice_sentences,
     disturbance_sentence,
     growth_sentence,
@@ -25,7 +30,7 @@ from gsdm_grid.apps.radio.demo_verdict import (
     transport_sentence,
     verdict,
 )
-from gsdm_grid.apps.radio.pictures import spectral_power, spectrum_text
+from gsdm_grid.apps.radio import spectral_power, spectrum_text
 from gsdm_grid.model import PhysicalWindow
 
 _SPECTRUM_S = 0.15

@@ -2,9 +2,9 @@
 
 Every query runs three times over after it was installed once. The first windows are compared with the central plan's.
 Then all queries are measured in turn, in rounds, beside the bare functions in plain loops. Their results stay where
-they arrive: a sink counts them and checks their places (`demo_sink`), so this process is no part of what is measured.
-At last one plan grows from one compute site to two while it runs. What the figures say is in `demo_verdict`, how all of
-it looks in `demo_view`.
+they arrive: a sink counts them and checks their places (`sink`), so this process is no part of what is measured.
+At last one plan grows from one compute site to two while it runs. What the figures say is in `verdict`, how all of
+it looks in `view`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from gsdm_grid.apps.radio.bare_kernel import BareKernel
-from gsdm_grid.apps.radio.demo_engines import install, side_by_side, start_engines
-from gsdm_grid.apps.radio.demo_measuring import DemoQuery, compare, grow, measure
-from gsdm_grid.apps.radio.demo_plans import (
+from gsdm_grid.apps.demo.bare_kernel import BareKernel
+from gsdm_grid.apps.demo.engines import install, side_by_side, start_engines
+from gsdm_grid.apps.demo.measuring import (
+    DemoQuery,
+    compare,
+    grow,
+    measure,
+)
+from gsdm_grid.apps.demo.plans import (
     EXPENSIVE,
     GROWING,
     PLANS,
@@ -29,9 +34,14 @@ from gsdm_grid.apps.radio.demo_plans import (
     source,
     transport_flow,
 )
-from gsdm_grid.apps.radio.demo_report import BARE_PROCESSES, DemoReport, PlanReport, work_of
-from gsdm_grid.apps.radio.demo_steps import DemoView
-from gsdm_grid.apps.radio.pictures import draw_waterfall
+from gsdm_grid.apps.demo.report import (
+    BARE_PROCESSES,
+    DemoReport,
+    PlanReport,
+    work_of,
+)
+from gsdm_grid.apps.demo.steps import DemoView
+from gsdm_grid.apps.radio import draw_waterfall
 from gsdm_grid.config import Settings
 from gsdm_grid.coordination import Grid
 from gsdm_grid.flow import DataFlow
