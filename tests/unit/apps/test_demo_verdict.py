@@ -6,7 +6,7 @@ import pytest
 import typer
 from rich.console import Console
 
-from gsdm_grid.apps.demo import run as demo
+from gsdm_grid.apps import demo
 from gsdm_grid.apps.demo.bare_kernel import BareRate
 from gsdm_grid.apps.demo.plans import CHEAP, EXPENSIVE, PLANS
 from gsdm_grid.apps.demo.report import (
