@@ -84,7 +84,8 @@ def test_every_setting_that_a_document_names_has_the_value_that_it_says(path):
 
 def test_the_helpers_of_templates_that_the_guide_names_exist():
     guide = (ROOT / "CONTRIBUTING.md").read_text().partition("### … a template")[2].partition("###")[0]
-    code = "".join((ROOT / f"gsdm_grid/flow/{name}.py").read_text() for name in ("templates", "split_templates", "graph"))
+    files = [ROOT / f"gsdm_grid/flow/{name}.py" for name in ("templates", "split_templates", "graph")]
+    code = "".join(file.read_text() for file in files)
     named = re.findall(r"`(_?[a-z_]+)(?:\(…\))?`", guide)
     assert named
     assert [name for name in named if f"def {name}(" not in code] == []
