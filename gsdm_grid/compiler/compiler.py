@@ -159,7 +159,7 @@ def _compile_vertex(
     order: Order = "ordinal"
     renumber = False
     first = lineages[0]
-    if vertex.resolved.builtin == "union":
+    if vertex.resolved.traits.by_arrival:
         order, renumber, lineage = "arrival", True, Lineage(vertex.id)
     elif vertex.resolved.kind == "combining":
         if all(lineage.numbering == first.numbering for lineage in lineages):
@@ -171,7 +171,7 @@ def _compile_vertex(
         parts = [Lineage(first.numbering, (*first.splits, split), first.fresh) for split in _splits(vertex)]
         return [CompiledStream(result, part, order, renumber, lengths) for part in parts]
     else:
-        lineage = Lineage(first.numbering, first.splits, first.fresh and vertex.function_name == "identity")
+        lineage = Lineage(first.numbering, first.splits, first.fresh and vertex.resolved.traits.relays)
     partitioned = any(consumer.resolved.kind == "partitioning" for consumer in flow.consumers(vertex.id))
     if partitioned and not lineage.splits and not lineage.fresh:
         renumber = True
@@ -187,10 +187,10 @@ def _splits(vertex: Vertex) -> list[Split]:
     make parts of its parts.
     """
     if vertex.resolved.results is not None:
-        same = json.dumps(vertex.params, sort_keys=True) if "rfn" in vertex.params else vertex.id
+        same = json.dumps(vertex.params, sort_keys=True) if vertex.resolved.traits.routes_by else vertex.id
         return [Split(same, vertex.width, frozenset([part]), 1) for part in range(vertex.width)]
     ways, part = int(vertex.params.get("n", 1)), int(vertex.params.get("i", 0))
-    stride = ways if vertex.function_name == "RRpart" else 1
+    stride = ways if vertex.resolved.traits.deals_in_turn else 1
     return [Split(f"{vertex.site}:{vertex.inputs[0]}", ways, frozenset([part]), stride)]
 
 
@@ -241,7 +241,7 @@ def _from_outside(stream: StreamSpec) -> Lineage:
 def _params(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, CompiledStream]) -> dict[str, object]:
     """The vertex's parameters; nested round robin must count by the distance its ordinals already have."""
     params = dict(vertex.params)
-    if vertex.function_name == "RRpart" and params.get("stride", 1) == 1:
+    if vertex.resolved.traits.deals_in_turn and params.get("stride", 1) == 1:
         stride = 1
         for split in _input_lineages(vertex, inputs, compiled)[0].splits:
             stride *= split.stride

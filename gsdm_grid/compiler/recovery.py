@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gsdm_grid.functions import OVERLAPPING, resolve
 from gsdm_grid.plan import Plan, PlanSite
 
 
@@ -26,16 +25,16 @@ def recovery_obstacle(plan: Plan, site: PlanSite) -> str | None:
         if stream.kind == "sink" and stream.interface != "null":
             return f"it writes result stream {stream.name!r}, whose place is not kept elsewhere"
     for operator in site.operators:
-        function = resolve(operator.function)
+        function = operator.resolved
         if operator.renumber:
             return f"{operator.id!r} numbers its results"
         if function.init is not None:
             return f"{function.name!r} keeps state"
-        if function.builtin in OVERLAPPING:
+        if function.traits.overlaps:
             return f"{operator.id!r} counts windows"
         if function.uses_neighbours:
             return f"{operator.id!r} uses neighbouring windows, and its place among them is not kept elsewhere"
-        if function.builtin == "route":
+        if function.traits.routes_blocks:
             return f"{operator.id!r} goes by physical windows, which may be cut otherwise the next time"
     return None
 
@@ -73,6 +72,6 @@ def resumption(
 def keeps_ordinals(plan: Plan) -> bool:
     """Whether each result depends on the input window of the same ordinal alone, in all parts of the plan."""
     operators = [operator for one in plan.whole for site in one.sites for operator in site.operators]
-    functions = [resolve(operator.function) for operator in operators]
+    functions = [operator.resolved for operator in operators]
     windowwise = all(function.init is None and not function.uses_neighbours for function in functions)
     return windowwise and not any(operator.renumber for operator in operators)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gsdm_grid.errors import PlanError
-from gsdm_grid.functions import OVERLAPPING, resolve
 from gsdm_grid.plan import Plan, PlanOperator
 
 Memory = Mapping[str, Any]
@@ -32,7 +31,7 @@ def rescaling_obstacle(before: Plan, after: Plan) -> str | None:
         if (why := _obstacle_of(members, stages.get(stage, ()))) is not None:
             return why
     for stage, left in _keepers(before).items():
-        several = any(resolve(operator.function).uses_neighbours for operator in left)
+        several = any(operator.resolved.uses_neighbours for operator in left)
         if several and not _fit(left, keepers.get(stage, ())):
             return f"{left[0].id!r} holds several windows at a time of a part of the stream"
     if _numbering(before) != _numbering(after):
@@ -42,7 +41,7 @@ def rescaling_obstacle(before: Plan, after: Plan) -> str | None:
 
 def _obstacle_of(members: Sequence[PlanOperator], heirs: Sequence[PlanOperator]) -> str | None:
     """Why what operators of one stage remember cannot be handed over; None if it can."""
-    first, function = members[0], resolve(members[0].function)
+    first, function = members[0], members[0].resolved
     if function.init is not None and function.rescale is None:
         return f"{function.name!r} keeps state and does not say how to rescale it (@sqf(rescale=…))"
     if function.init is not None and not heirs:
@@ -77,7 +76,7 @@ def moved(
         if not left:
             continue
         states = [memory["state"] for memory in left]
-        function = resolve(heirs[0].function)
+        function = heirs[0].resolved
         if function.kind == "combining" and any(states) and not _alike(stages[stage], heirs):
             raise PlanError(f"{stages[stage][0].id!r} holds windows that the new plan has no place for")
         if len(heirs) != len(left) and any(state is not None for state in states):
@@ -145,7 +144,7 @@ def _numbering(plan: Plan) -> dict[Stage, int]:
 
 
 def _overlaps(operator: PlanOperator) -> bool:
-    return resolve(operator.function).builtin in OVERLAPPING
+    return operator.resolved.traits.overlaps
 
 
 def _keepers(plan: Plan) -> dict[Stage, Sequence[PlanOperator]]:
@@ -153,7 +152,7 @@ def _keepers(plan: Plan) -> dict[Stage, Sequence[PlanOperator]]:
     producers = {name: operator for operator in _operators(plan) for name in operator.outputs}
     found: dict[Stage, Sequence[PlanOperator]] = {}
     for stage, members in _stages(plan).items():
-        if resolve(members[0].function).kind in ("combining", "partitioning"):
+        if members[0].resolved.kind in ("combining", "partitioning"):
             continue
         fed_by = [producers[one.inputs[0]] for one in members if one.inputs[0] in producers]
         overlapping = len(fed_by) == len(members) and all(map(_overlaps, fed_by))

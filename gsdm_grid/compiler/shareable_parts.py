@@ -188,7 +188,7 @@ def _closed(flow: DataFlow, cut: Vertex, inside: set[str]) -> bool:
 def _relays(vertex: Vertex, inputs: Sequence[StreamSpec]) -> bool:
     """Whether all that a vertex does is to pass on the results of a part."""
     read = [inputs[source].interface for source in vertex.inputs if isinstance(source, int)]
-    return vertex.function_name == "identity" and read == [TAP_SOURCE]
+    return vertex.resolved.traits.relays and read == [TAP_SOURCE]
 
 
 def _before(flow: DataFlow, vertex_id: str) -> set[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gsdm_grid.engine.execute import Execute, load, user_call
 from gsdm_grid.errors import FunctionError
-from gsdm_grid.functions import StreamFunction, function_value, resolve
+from gsdm_grid.functions import StreamFunction, function_value
 from gsdm_grid.functions.library.combining import combine_function
 from gsdm_grid.functions.library.splitters import split_routing
 from gsdm_grid.model import LogicalWindow, PhysicalWindow, StreamType
@@ -29,7 +29,7 @@ from gsdm_grid.plan import PlanOperator
 
 def make_operator(planned: PlanOperator, input_types: Sequence[StreamType]) -> StreamOperator:
     """The operator that a plan describes, with fresh state."""
-    function = resolve(planned.function)
+    function = planned.resolved
     if function.builtin is None:
         return Execute(planned.id, function, planned.params, input_types, planned.output_type)
     return _BUILTIN[function.builtin](planned, input_types)

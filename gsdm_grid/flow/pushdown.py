@@ -14,8 +14,7 @@ from dataclasses import replace
 
 from gsdm_grid.expressions import parsed
 from gsdm_grid.flow.graph import DataFlow, Vertex
-
-SPLIT, MERGE, SELECT, NOTHING = "split", "S-Merge", "where", "identity"
+from gsdm_grid.functions import function_reference
 
 
 def push_selections(flow: DataFlow) -> DataFlow:
@@ -40,7 +39,7 @@ def selecting(rfn: str, bfn: str | None, condition: str) -> tuple[str, str | Non
 
 def _regions(flow: DataFlow) -> Iterator[dict[str, Vertex]]:
     """Splits and merges that are connected with each other, if there is a split among them."""
-    waiting = {v.id: v for v in flow.vertices if v.function_name in (SPLIT, MERGE)}
+    waiting = {v.id: v for v in flow.vertices if _splits(v) or _merges(v)}
     while waiting:
         region: dict[str, Vertex] = {}
         reached = [next(iter(waiting))]
@@ -51,11 +50,18 @@ def _regions(flow: DataFlow) -> Iterator[dict[str, Vertex]]:
             region[vertex.id] = vertex
             reached += [flow.producer_of[stream].id for stream in vertex.producers]
             reached += [reader.id for stream in vertex.streams for reader in flow.consumers(stream)]
-        splits = [v for v in region.values() if v.function_name == SPLIT]
-        merges = [v for v in region.values() if v.function_name == MERGE]
+        merges = [v for v in region.values() if _merges(v)]
         inside = _streams(region)
-        if splits and all(set(merge.inputs) <= inside for merge in merges):
+        if any(map(_splits, region.values())) and all(set(merge.inputs) <= inside for merge in merges):
             yield region
+
+
+def _splits(vertex: Vertex) -> bool:
+    return bool(vertex.resolved.traits.routes_by)
+
+
+def _merges(vertex: Vertex) -> bool:
+    return vertex.resolved.traits.interleaves
 
 
 def _streams(region: Mapping[str, Vertex]) -> set[str]:
@@ -71,8 +77,8 @@ def _common_condition(flow: DataFlow, region: Mapping[str, Vertex]) -> str | Non
         for reader in flow.consumers(stream):
             if reader.id in region:
                 continue
-            condition = reader.params.get("condition")
-            if reader.function_name != SELECT or not isinstance(condition, str):
+            condition = reader.params.get(reader.resolved.traits.selects_by or "")
+            if not isinstance(condition, str):
                 return None
             found.add(condition)
     return found.pop() if len(found) == 1 and all(_cannot_fail(one) for one in found) else None
@@ -81,7 +87,7 @@ def _common_condition(flow: DataFlow, region: Mapping[str, Vertex]) -> str | Non
 def _takes(entry: Vertex) -> bool:
     """Whether the stream enters the region at a split whose rfn and bfn are expressions."""
     given = (entry.params.get("rfn"), entry.params.get("bfn"))
-    return entry.function_name == SPLIT and isinstance(given[0], str) and isinstance(given[1], str | None)
+    return _splits(entry) and isinstance(given[0], str) and isinstance(given[1], str | None)
 
 
 def _cannot_fail(condition: str) -> bool:
@@ -115,9 +121,9 @@ def _pushed(flow: DataFlow, entries: set[str], region: Mapping[str, Vertex], con
         if vertex.id in entries:
             rfn, bfn = selecting(vertex.params["rfn"], vertex.params.get("bfn"), condition)
             made.append(replace(vertex, params={**vertex.params, "rfn": rfn, "bfn": bfn}))
-        elif vertex.function_name == SELECT and set(vertex.inputs) <= leaving:
+        elif vertex.resolved.traits.selects_by is not None and set(vertex.inputs) <= leaving:
             if at_site[vertex.site] == 1:
-                made.append(replace(vertex, function={"name": NOTHING}, params={}))
+                made.append(replace(vertex, function=function_reference("identity"), params={}))
             else:
                 gone[vertex.id] = vertex.producers[0]
         else:

@@ -14,7 +14,6 @@ from gsdm_grid.functions.lengths import (
     fixed_lengths,
     same_lengths,
 )
-from gsdm_grid.functions.neighbours import OVERLAPPING
 from gsdm_grid.functions.packages import PackageSet, PackageSets, digest_of, pack, packages, unpack
 from gsdm_grid.functions.registry import (
     FUNCTION,
@@ -30,21 +29,19 @@ from gsdm_grid.functions.route_functions import Route, per_tuple, route_value
 from gsdm_grid.functions.routing import OMIT, Decision, Routing, routing
 from gsdm_grid.functions.sqf import Kind, Parameter, Params, StreamFunction, same_type, sqf
 from gsdm_grid.functions.strategies import (
-    ROUND_ROBIN,
     WINDOW_DISTRIBUTE,
     WINDOW_SPLIT,
     Strategy,
     window_distribute,
     window_split,
 )
+from gsdm_grid.functions.traits import Traits
 from gsdm_grid.functions.user_code import raised_by_user_code
 from gsdm_grid.functions.windows import NeedMore, StreamView, current_window, first_within, sliding_window, time_window
 
 __all__ = [
     "FUNCTION",
     "OMIT",
-    "OVERLAPPING",
-    "ROUND_ROBIN",
     "WINDOW_DISTRIBUTE",
     "WINDOW_SPLIT",
     "Collector",
@@ -62,6 +59,7 @@ __all__ = [
     "Strategy",
     "StreamFunction",
     "StreamView",
+    "Traits",
     "added_lengths",
     "check_divides",
     "current_window",

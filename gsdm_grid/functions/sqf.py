@@ -16,6 +16,7 @@ from gsdm_grid.errors import FlowError, QueryError, SchemaError
 from gsdm_grid.functions.lengths import LengthRule, Lengths
 from gsdm_grid.functions.neighbours import seems_to_use_neighbours
 from gsdm_grid.functions.strategies import ROUND_ROBIN, Strategy, window_distribute
+from gsdm_grid.functions.traits import ORDINARY, Traits
 from gsdm_grid.model import STREAM, StreamType
 
 Kind = Literal["transforming", "combining", "partitioning", "combine", "routing"]
@@ -59,7 +60,7 @@ class StreamFunction:
     ``uses_neighbours`` says that a result may depend on other windows than the current one; the engine refuses a
     function that asks for them without saying so.
     ``functions`` are the parameters whose values name other functions. ``lengths`` tells how long the vectors of its
-    result are; see `gsdm_grid.functions.lengths`.
+    result are; see `gsdm_grid.functions.lengths`. ``traits`` is what others may rely on; see `Traits`.
     Immutable, pickled by cloudpickle.
     """
 
@@ -80,6 +81,7 @@ class StreamFunction:
     uses_neighbours: bool = False
     functions: tuple[str, ...] = ()
     lengths: LengthRule | None = None
+    traits: Traits = ORDINARY
     doc: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
@@ -191,6 +193,7 @@ def sqf(
     uses_neighbours: bool | None = None,
     functions: Sequence[str] = (),
     lengths: LengthRule | None = None,
+    traits: Traits = ORDINARY,
     register: bool = True,
 ) -> Callable[[Callable[..., Any]], StreamFunction]: ...
 
@@ -212,6 +215,7 @@ def sqf(
     uses_neighbours: bool | None = None,
     functions: Sequence[str] = (),
     lengths: LengthRule | None = None,
+    traits: Traits = ORDINARY,
     register: bool = True,
 ) -> Any:
     """Make a stream query function of a plain function, and register it under its name.
@@ -231,7 +235,8 @@ def sqf(
     is compiled, reach every host with it, and the function gets them as functions.
     ``lengths`` is a rule for the lengths of vectors, with which a query is refused that splits vectors in parts that do
     not fit; see `gsdm_grid.functions.lengths`.
-    ``builtin`` and ``results`` are for the operators of the engine.
+    ``traits`` is what the compiler and others may rely on, such as that a function passes windows on as they came; see
+    `gsdm_grid.functions.traits`. ``builtin`` and ``results`` are for the operators of the engine.
 
     >>> from gsdm_grid import create_stream_type, current_window, sqf
     >>> Level = create_stream_type("Level", {"value": "float64"})
@@ -277,6 +282,7 @@ def sqf(
             uses_neighbours=around,
             functions=tuple(functions),
             lengths=lengths,
+            traits=traits,
             doc=code.__doc__ or "",
         )
         unknown = sorted(set(functions) - {parameter.name for parameter in made.parameters})

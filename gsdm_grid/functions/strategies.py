@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gsdm_grid.errors import UnknownName
+from gsdm_grid.functions.traits import Traits
 
 ROUND_ROBIN = "RRpart"
 WINDOW_DISTRIBUTE = "window_distribute"
@@ -27,6 +28,16 @@ class Strategy:
     combine: str = "S-Merge"
     combine_params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     degrees: tuple[int, ...] | None = None
+
+    @property
+    def partition_traits(self) -> Traits:
+        """What its partitioning function says of itself."""
+        return _traits_of(self.partition)
+
+    @property
+    def combine_traits(self) -> Traits:
+        """What its combining function says of itself."""
+        return _traits_of(self.combine)
 
     def describe(self) -> dict[str, Any]:
         """As plain JSON."""
@@ -70,3 +81,9 @@ def window_distribute(partition: str = ROUND_ROBIN, **partition_params: Any) -> 
 def window_split(partition: str, combine: str, degrees: tuple[int, ...] | None = None) -> Strategy:
     """Parts of each window to different sites (thesis 4.2.1); needs the function's own split and combine."""
     return Strategy(WINDOW_SPLIT, partition, {}, "OS-Join", {"combine": combine}, degrees)
+
+
+def _traits_of(function: str) -> Traits:
+    from gsdm_grid.functions.registry import functions
+
+    return functions.get(function).traits

@@ -13,10 +13,9 @@ from typing import Any
 
 from gsdm_grid.errors import FlowError, UnknownName
 from gsdm_grid.flow import PCC, DataFlow, central, lpipe, pipe
-from gsdm_grid.functions import ROUND_ROBIN, Strategy, StreamFunction, functions
+from gsdm_grid.functions import Strategy, StreamFunction, functions
 
 CENTRAL = "central"
-SPLIT_JOIN = "OS-Join"
 
 
 @dataclass(frozen=True)
@@ -214,7 +213,7 @@ def _stage_flow(work: Work, how: Parallel | None, inputs: int) -> DataFlow:
             raise FlowError(place, f"degree {ways} is not valid; valid: {list(strategy.degrees)}")
         part_params, comb_params = strategy.resolve(work[0].function.bind(work[0].params))
         if how.run > 1:
-            if strategy.partition != ROUND_ROBIN:
+            if not strategy.partition_traits.deals_in_turn:
                 raise FlowError("plan.run", f"is for round robin, but {how.strategy!r} partitions by another function")
             part_params = {**part_params, "run": how.run}
         made = PCC(ways, (strategy.partition, part_params), made, None, strategy.combine, comb_params)
@@ -247,12 +246,12 @@ def strategies_of(work: Work) -> Sequence[Strategy]:
     first, *others = (stage.function.strategies for stage in work)
     if not others:
         return first
-    return [one for one in first if one.combine != SPLIT_JOIN and all(one in valid for valid in others)]
+    return [one for one in first if not one.combine_traits.joins_parts and all(one in valid for valid in others)]
 
 
 def tree_obstacle(strategy: Strategy, degree: int) -> str | None:
     """Why a strategy cannot be run as a tree of this degree; None if it can."""
-    if strategy.partition != ROUND_ROBIN and strategy.combine != SPLIT_JOIN:
+    if not (strategy.combine_traits.joins_parts or strategy.partition_traits.deals_in_turn):
         return f"{strategy.partition!r} counts windows of the whole stream"
     outer, inner = Parallel(strategy.name, degree, tree=True).fan_outs
     if outer == 1:

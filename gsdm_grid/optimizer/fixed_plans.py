@@ -17,7 +17,7 @@ from gsdm_grid.flow import (
     central,
     parallelize,
 )
-from gsdm_grid.functions import ROUND_ROBIN, StreamFunction, functions
+from gsdm_grid.functions import StreamFunction, functions
 from gsdm_grid.optimizer.candidates import Stage
 
 _ARGUMENTS: Mapping[str, Sequence[str]] = {
@@ -110,7 +110,7 @@ def _declared(stage: Stage, name: str, partition_params: Any, combine_params: An
         combines = [_bound(strategy.combine, params) for params in (combine_params, declared_combine)]
     except GsdmError:
         return False
-    if strategy.partition == ROUND_ROBIN:
+    if strategy.partition_traits.deals_in_turn:
         for params in partitions:
             params.pop("run", None)
     return partitions[0] == partitions[1] and combines[0] == combines[1]

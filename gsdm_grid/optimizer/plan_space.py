@@ -15,7 +15,6 @@ from typing import NoReturn
 
 from gsdm_grid.errors import FlowError, PlanError
 from gsdm_grid.flow import DataFlow
-from gsdm_grid.functions import ROUND_ROBIN
 from gsdm_grid.optimizer.candidates import (
     Candidate,
     Parallel,
@@ -144,7 +143,7 @@ class PlanSpace:
                 continue
             if strategy.degrees is not None and degree not in strategy.degrees:
                 continue
-            runs = self.limits.runs if strategy.partition == ROUND_ROBIN else (1,)
+            runs = self.limits.runs if strategy.partition_traits.deals_in_turn else (1,)
             for run in runs:
                 if "flat" in self.limits.shapes:
                     made.append(Parallel(strategy.name, degree, run=run))

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from gsdm_grid.flow import Role
-from gsdm_grid.functions import Lengths
+from gsdm_grid.functions import Lengths, StreamFunction, resolve
 from gsdm_grid.model import STREAM, StreamType
 
 HostKind = Literal["thread", "process", "ray", "spark", "local"]
@@ -89,10 +89,15 @@ class PlanOperator:
     renumber: bool = False
     carries: tuple[int, ...] = ()
 
+    @cached_property
+    def resolved(self) -> StreamFunction:
+        """The function itself."""
+        return resolve(self.function)
+
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
         return {
-            **vars(self),
+            **{name: getattr(self, name) for name in self.__dataclass_fields__},
             "inputs": list(self.inputs),
             "outputs": list(self.outputs),
             "carries": list(self.carries),

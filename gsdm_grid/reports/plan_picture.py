@@ -5,7 +5,6 @@ from __future__ import annotations
 from io import BytesIO
 from pathlib import Path
 
-from gsdm_grid.functions import resolve
 from gsdm_grid.plan import Plan, PlanOperator
 from gsdm_grid.reports.flow_picture import draw_flow, flow_figure
 
@@ -17,7 +16,6 @@ HOST_NAMES = {
     "local": "this process",
 }
 Node = tuple[str, str, int, str | None, str]
-_BUILTIN_ROLES = {"S-Merge": "merge", "OS-Join": "join", "identity": "route"}
 
 
 def draw_plan(plan: Plan, path: str | Path, title: str = "") -> Path:
@@ -57,13 +55,13 @@ def _drawn(plan: Plan) -> tuple[list[Node], list[tuple[str, str]]]:
 
 def functions_of(plan: Plan, site_id: str) -> str:
     """What a site does, in short: the functions on it, relays left out unless there is nothing else."""
-    names = list(dict.fromkeys(operator.function["name"] for operator in plan.site(site_id).operators))
-    return " + ".join([name for name in names if name != "identity"] or ["relay"])
+    working = [operator for operator in plan.site(site_id).operators if not operator.resolved.traits.relays]
+    return " + ".join(dict.fromkeys(operator.function["name"] for operator in working)) or "relay"
 
 
 def _label(operator: PlanOperator) -> str:
     name, params = operator.function["name"], operator.params
-    if name == "identity":
+    if operator.resolved.traits.relays:
         return "relay"
     if "n" in params and "i" in params:
         return f"{name} {params['i']} of {params['n']}"
@@ -71,6 +69,9 @@ def _label(operator: PlanOperator) -> str:
 
 
 def _role(operator: PlanOperator) -> str:
-    if operator.function["name"] in _BUILTIN_ROLES:
-        return _BUILTIN_ROLES[operator.function["name"]]
-    return {"partitioning": "split", "combining": "merge"}.get(resolve(operator.function).kind, "compute")
+    function = operator.resolved
+    if function.traits.relays:
+        return "route"
+    if function.traits.joins_parts:
+        return "join"
+    return {"partitioning": "split", "combining": "merge"}.get(function.kind, "compute")

@@ -13,9 +13,6 @@ from gsdm_grid.plan import Plan, PlanOperator, PlanSite
 from gsdm_grid.splitting.split_fit import Kind, Observed
 from gsdm_grid.splitting.split_sample import SplitSample
 
-SPLIT, ROUTE = "split", "route"
-"""Names of the functions of splitters and of window routers."""
-
 Statistics = Mapping[str, Mapping[str, Any]]
 
 
@@ -23,9 +20,9 @@ def split_kinds(plan: Plan) -> dict[str, Kind]:
     """What sites do in a splitstream plan: route windows, split them, or read what was split. Others are not in it."""
     found: dict[str, Kind] = {}
     for site in plan.sites:
-        names = {operator.function["name"] for operator in site.operators}
-        if names & {ROUTE, SPLIT}:
-            found[site.id] = "router" if ROUTE in names else "splitter"
+        work = {_split_work(operator) for operator in site.operators}
+        if work != {None}:
+            found[site.id] = "router" if "router" in work else "splitter"
     splitters = {site for site, kind in found.items() if kind == "splitter"}
     for stream in plan.streams:
         if stream.from_site in splitters and stream.to_site is not None:
@@ -89,8 +86,13 @@ def _observed(kind: Kind, site: PlanSite, told: Mapping[str, Any]) -> Observed:
 
 def _entries(kind: Kind, site: PlanSite) -> list[PlanOperator]:
     """The operators that make a site what it is; query processors that share one are those that read from outside."""
-    wanted = {"router": ROUTE, "splitter": SPLIT}.get(kind)
-    if wanted is not None:
-        return [operator for operator in site.operators if operator.function["name"] == wanted]
+    if kind != "processor":
+        return [operator for operator in site.operators if _split_work(operator) == kind]
     inside = {name for operator in site.operators for name in operator.outputs}
     return [operator for operator in site.operators if not inside & set(operator.inputs)]
+
+
+def _split_work(operator: PlanOperator) -> Kind | None:
+    """Whether an operator routes physical windows or splits by tuples; None if it does neither."""
+    traits = operator.resolved.traits
+    return "router" if traits.routes_blocks else "splitter" if traits.routes_by else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gsdm_grid.errors import QueryError, SchemaError
-from gsdm_grid.functions import Lengths, StreamFunction, StreamView, function_value, same_lengths, sqf
+from gsdm_grid.functions import Lengths, StreamFunction, StreamView, Traits, function_value, same_lengths, sqf
 from gsdm_grid.model import STREAM, StreamType
 
 
@@ -36,7 +36,15 @@ def _joined_lengths(inputs: Sequence[Lengths], params: Mapping[str, Any]) -> Len
     return combine_function(params["combine"]).result_lengths(inputs, {})
 
 
-@sqf(STREAM, returns=_one_type, kind="combining", builtin="S-Merge", name="S-Merge", lengths=same_lengths)
+@sqf(
+    STREAM,
+    returns=_one_type,
+    kind="combining",
+    builtin="S-Merge",
+    name="S-Merge",
+    lengths=same_lengths,
+    traits=Traits(interleaves=True),
+)
 def s_merge(streams: Sequence[StreamView], timeout: float | None = None) -> Any:
     """Merge ordered streams into one ordered stream (thesis algorithm 14).
 
@@ -55,6 +63,7 @@ def s_merge(streams: Sequence[StreamView], timeout: float | None = None) -> Any:
     name="OS-Join",
     functions=("combine", "partial"),
     lengths=_joined_lengths,
+    traits=Traits(joins_parts=True),
 )
 def os_join(streams: Sequence[StreamView], combine: Any, timeout: float | None = None, partial: Any = None) -> Any:
     """Join sub-windows of the same window and combine them in order (thesis algorithm 15).
@@ -65,7 +74,14 @@ def os_join(streams: Sequence[StreamView], combine: Any, timeout: float | None =
     raise NotImplementedError("executed by the operator of the same name")
 
 
-@sqf(STREAM, returns=_one_type, kind="combining", builtin="union", lengths=same_lengths)
+@sqf(
+    STREAM,
+    returns=_one_type,
+    kind="combining",
+    builtin="union",
+    lengths=same_lengths,
+    traits=Traits(by_arrival=True),
+)
 def union(streams: Sequence[StreamView]) -> Any:
     """Windows of several streams as they arrive, numbered anew: it waits for nobody, and promises no order."""
     raise NotImplementedError("executed by the operator of the same name")

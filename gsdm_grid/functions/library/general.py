@@ -11,6 +11,7 @@ import numpy as np
 from gsdm_grid.errors import QueryError
 from gsdm_grid.functions import (
     StreamView,
+    Traits,
     current_window,
     same_lengths,
     sliding_window,
@@ -23,7 +24,7 @@ from gsdm_grid.model import STREAM, AttributeType, Ragged, StreamType, SystemClo
 AGGREGATES: Mapping[str, Any] = {"mean": np.mean, "sum": np.sum, "min": np.min, "max": np.max}
 
 
-@sqf(STREAM, whole=True, lengths=same_lengths)
+@sqf(STREAM, whole=True, lengths=same_lengths, traits=Traits(relays=True))
 def identity(s: StreamView) -> Any:
     """Windows as they are; relays are made of it."""
     return current_window(s)

@@ -15,6 +15,7 @@ from gsdm_grid.errors import SchemaError
 from gsdm_grid.expressions import hash_values
 from gsdm_grid.functions import (
     StreamView,
+    Traits,
     current_window,
     same_lengths,
     sqf,
@@ -22,7 +23,7 @@ from gsdm_grid.functions import (
 from gsdm_grid.model import STREAM, PhysicalWindow, Ragged, Text, as_array, cut
 
 
-@sqf(STREAM, whole=True, kind="partitioning", lengths=same_lengths)
+@sqf(STREAM, whole=True, kind="partitioning", lengths=same_lengths, traits=Traits(deals_in_turn=True))
 def RRpart(s: StreamView, n: int, i: int, run: int = 1, stride: int = 1) -> Any:
     """Round robin (thesis 3.3.3): windows in turn to each of ``n`` partitions, ``run`` at a time.
 
@@ -57,7 +58,14 @@ def hash_column(block: PhysicalWindow, key: str) -> NDArray[np.uint64]:
     return hash_values(column)
 
 
-@sqf(STREAM, kind="partitioning", builtin="overlap_part", uses_neighbours=True, lengths=same_lengths)
+@sqf(
+    STREAM,
+    kind="partitioning",
+    builtin="overlap_part",
+    uses_neighbours=True,
+    lengths=same_lengths,
+    traits=Traits(overlaps=True),
+)
 def overlap_part(s: StreamView, n: int, i: int, size: int, step: int | None = None, chunk: int = 64) -> Any:
     """Round robin for functions over ``sliding_window(s, size, step)``: ``chunk`` results in turn to each.
 
@@ -66,7 +74,14 @@ def overlap_part(s: StreamView, n: int, i: int, size: int, step: int | None = No
     raise NotImplementedError("executed by the operator of the same name")
 
 
-@sqf(STREAM, kind="partitioning", builtin="time_overlap_part", uses_neighbours=True, lengths=same_lengths)
+@sqf(
+    STREAM,
+    kind="partitioning",
+    builtin="time_overlap_part",
+    uses_neighbours=True,
+    lengths=same_lengths,
+    traits=Traits(overlaps=True),
+)
 def time_overlap_part(s: StreamView, n: int, i: int, span: float, chunk: int = 64) -> Any:
     """Round robin for functions over ``time_window(s, span)``: ``chunk`` windows in turn, with history."""
     raise NotImplementedError("executed by the operator of the same name")

@@ -10,6 +10,7 @@ from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.expressions import Checked, Expression, TupleFault
 from gsdm_grid.functions import (
     StreamView,
+    Traits,
     current_window,
     same_lengths,
     sqf,
@@ -33,7 +34,7 @@ def _same_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> Strea
     return inputs[0]
 
 
-@sqf(STREAM, returns=_same_type, whole=True, lengths=same_lengths)
+@sqf(STREAM, returns=_same_type, whole=True, lengths=same_lengths, traits=Traits(selects_by="condition"))
 def where(s: StreamView, condition: str) -> Any:
     """The windows for which the condition holds, such as ``"spd < 40 and lane != 4"``; see `expressions`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gsdm_grid.functions import Routing, StreamView, same_lengths, sqf
+from gsdm_grid.functions import Routing, StreamView, Traits, same_lengths, sqf
 from gsdm_grid.model import STREAM, StreamType
 
 
@@ -21,7 +21,15 @@ def _split_type(inputs: Sequence[StreamType], params: Mapping[str, Any]) -> Stre
     return inputs[0]
 
 
-@sqf(STREAM, returns=_split_type, kind="partitioning", builtin="split", results="w", lengths=same_lengths)
+@sqf(
+    STREAM,
+    returns=_split_type,
+    kind="partitioning",
+    builtin="split",
+    results="w",
+    lengths=same_lengths,
+    traits=Traits(routes_by=("rfn", "bfn")),
+)
 def split(s: StreamView, w: int, rfn: Any = None, bfn: Any = None, total: int | None = None, below: int = 1) -> Any:
     """Split a stream into ``w`` streams: ``rfn`` routes each tuple to one, ``bfn`` says what goes to all of them.
 
@@ -31,7 +39,14 @@ def split(s: StreamView, w: int, rfn: Any = None, bfn: Any = None, total: int | 
     raise NotImplementedError("executed by the operator of the same name")
 
 
-@sqf(STREAM, kind="partitioning", builtin="route", results="w", lengths=same_lengths)
+@sqf(
+    STREAM,
+    kind="partitioning",
+    builtin="route",
+    results="w",
+    lengths=same_lengths,
+    traits=Traits(routes_blocks=True),
+)
 def route(s: StreamView, w: int, below: int = 1) -> Any:
     """Whole physical windows to ``w`` streams, at random and evenly, without looking inside (the window router).
 
