@@ -7,7 +7,7 @@ nothing here starts anything.
 from gsdm_grid.compiler.compiler import compile_flow
 from gsdm_grid.compiler.plan_code import packages_of, pinned_names
 from gsdm_grid.compiler.recovery import Resumption, keeps_ordinals, recovery_obstacle, resumption
-from gsdm_grid.compiler.rescaling import moved, rescaling_obstacle
+from gsdm_grid.compiler.rescaling import moved, remembers, rescaling_obstacle
 from gsdm_grid.compiler.shareable_parts import PART, TAP, compile_query, flow_of, replayable_inputs
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "packages_of",
     "pinned_names",
     "recovery_obstacle",
+    "remembers",
     "replayable_inputs",
     "rescaling_obstacle",
     "resumption",

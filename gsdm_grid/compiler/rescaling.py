@@ -15,11 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gsdm_grid.errors import PlanError
+from gsdm_grid.functions import StreamFunction
 from gsdm_grid.plan import Plan, PlanOperator
 
-Memory = Mapping[str, Any]
-"""What a cleared operator leaves: ``state`` (of its function; None if it keeps none), ``numbered`` (how many results it
-has numbered), ``held`` (windows that it keeps, with ``at``, where they are; None if there are none)."""
+Packed = Mapping[str, Any]
+"""What an operator remembers, as plain data (see `gsdm_grid.operators.Snapshot`): ``kept`` (by input, windows with
+``at``, where they are, and ``count``, how many; None if there are none), ``memory`` (of the user's function; None if it
+has none), ``progress`` (how far it is; None: it begins anew) and ``numbered`` (how many results it has numbered)."""
+NOTHING: Packed = {"kept": [], "memory": None, "progress": None, "numbered": 0}
 Stage = tuple[str, int]
 """A function, and how many stages of the plan have it before this one."""
 
@@ -46,77 +49,111 @@ def _obstacle_of(members: Sequence[PlanOperator], heirs: Sequence[PlanOperator])
         return f"{function.name!r} keeps state and does not say how to rescale it (@sqf(rescale=…))"
     if function.init is not None and not heirs:
         return f"{first.id!r} keeps state, for which the new plan has no place"
-    if function.kind == "combining" and function.uses_neighbours:
-        return f"{first.id!r} holds several windows at a time"
-    if any(one.order == "time" for one in members) and not _alike(members, heirs):
-        return f"{first.id!r} holds windows of one stream until those of others have come, and its streams would change"
+    if function.kind == "combining" and not _alike(members, heirs):
+        if function.uses_neighbours:
+            return f"{first.id!r} holds several windows at a time, and its streams would change"
+        if any(one.order == "time" for one in members):
+            return f"{first.id!r} holds windows of one stream until those of others come, and its streams would change"
     return None
 
 
 def moved(
     before: Plan,
     after: Plan,
-    memories: Mapping[str, Memory],
+    snapshots: Mapping[str, Packed],
     load: Callable[[bytes], Any],
     dump: Callable[[Any], bytes],
-) -> dict[str, Memory]:
-    """What each operator of the new plan is to remember, from what those of the old one leave.
+) -> dict[str, Packed]:
+    """What each operator of the new plan is to remember, from what those of the old one did.
 
     Operators correspond by function and stage. Where their number changes, the function's ``rescale`` divides their
-    states anew.
+    memories anew. Combining operators take over all that their predecessors remember, others only windows.
     """
-    made: dict[str, dict[str, Any]] = {}
     stages = _stages(before)
     for stage in stages.keys() - _stages(after).keys():
         for operator in stages[stage]:
-            if memories.get(operator.id, {}).get("state") is not None:
+            if snapshots.get(operator.id, NOTHING)["memory"] is not None:
                 raise PlanError(f"{operator.id!r} remembers what the new plan has no place for")
+    inherited: dict[str, dict[str, Any]] = {}
     for stage, heirs in _stages(after).items():
-        left = [memories[operator.id] for operator in stages.get(stage, ()) if operator.id in memories]
-        if not left:
+        members = [operator for operator in stages.get(stage, ()) if operator.id in snapshots]
+        if not members:
             continue
-        states = [memory["state"] for memory in left]
-        function = heirs[0].resolved
-        if function.kind == "combining" and any(states) and not _alike(stages[stage], heirs):
-            raise PlanError(f"{stages[stage][0].id!r} holds windows that the new plan has no place for")
-        if len(heirs) != len(left) and any(state is not None for state in states):
-            assert function.rescale is not None
-            divided = function.rescale([load(state) for state in states], len(heirs))
-            if len(divided) != len(heirs):
-                raise PlanError(
-                    f"rescale of {function.name!r} returned {len(divided)} states where {len(heirs)} were asked for"
-                )
-            states = [dump(state) for state in divided]
-        for number, heir in enumerate(heirs):
-            state = states[number] if number < len(states) else None
-            numbered = left[number]["numbered"] if len(left) == len(heirs) else 0
-            made[heir.id] = {"state": state, "numbered": numbered}
-    for heir_id, held in _moved_windows(_keepers(before), _keepers(after), memories).items():
-        made.setdefault(heir_id, {"state": None, "numbered": 0})["held"] = held
-    return dict(made)
+        left = [snapshots[operator.id] for operator in members]
+        memories = _divided(heirs[0].resolved, [one["memory"] for one in left], len(heirs), load, dump)
+        numbered = [one["numbered"] for one in left] if len(left) == len(heirs) else [0] * len(heirs)
+        for heir, memory, number in zip(heirs, memories, numbered, strict=True):
+            inherited[heir.id] = {**NOTHING, "memory": memory, "numbered": number}
+        if heirs[0].resolved.kind == "combining":
+            for heir_id, whole in _continued(members, heirs, left).items():
+                inherited[heir_id] |= whole
+    for heir_id, kept in _moved_windows(_keepers(before), _keepers(after), snapshots).items():
+        inherited.setdefault(heir_id, dict(NOTHING))["kept"] = [kept]
+    return dict(inherited)
+
+
+def remembers(snapshot: Packed) -> bool:
+    """Whether an operator begins with more than its numbers."""
+    return snapshot["memory"] is not None or snapshot["progress"] is not None or _keeps(snapshot)
+
+
+def _keeps(snapshot: Packed) -> bool:
+    return any(kept is not None for kept in snapshot["kept"])
+
+
+def _divided(
+    function: StreamFunction,
+    memories: list[bytes | None],
+    sites: int,
+    load: Callable[[bytes], Any],
+    dump: Callable[[Any], bytes],
+) -> list[bytes | None]:
+    """Memories of a function for so many sites."""
+    present = [memory for memory in memories if memory is not None]
+    if len(memories) == sites or not present:
+        return [*memories, *[None] * sites][:sites]
+    assert function.rescale is not None
+    divided = function.rescale([load(memory) for memory in present], sites)
+    if len(divided) != sites:
+        raise PlanError(f"rescale of {function.name!r} returned {len(divided)} states where {sites} were asked for")
+    return [dump(memory) for memory in divided]
+
+
+def _continued(
+    members: Sequence[PlanOperator], heirs: Sequence[PlanOperator], left: Sequence[Packed]
+) -> dict[str, dict[str, Any]]:
+    """By combining operator of the new plan, windows and progress of its predecessor.
+
+    Those that go by ordinals and hold nothing need not know how far they are: what comes has higher ones.
+    """
+    if not any(one.order == "time" or one.resolved.uses_neighbours for one in members) and not any(map(_keeps, left)):
+        return {}
+    if not _alike(members, heirs):
+        raise PlanError(f"{members[0].id!r} holds windows that the new plan has no place for")
+    return {heir.id: {"kept": one["kept"], "progress": one["progress"]} for heir, one in zip(heirs, left, strict=True)}
 
 
 def _moved_windows(
     before: Mapping[Stage, Sequence[PlanOperator]],
     after: Mapping[Stage, Sequence[PlanOperator]],
-    memories: Mapping[str, Memory],
+    snapshots: Mapping[str, Packed],
 ) -> dict[str, Mapping[str, Any]]:
     """By operator of the new plan, the windows that it is to begin with."""
-    made: dict[str, Mapping[str, Any]] = {}
+    inherited: dict[str, Mapping[str, Any]] = {}
     for stage, keepers in before.items():
-        left = [memories.get(operator.id, {}).get("held") for operator in keepers]
+        left = [next(iter(snapshots.get(operator.id, NOTHING)["kept"]), None) for operator in keepers]
         heirs = after.get(stage, ())
-        found = [held for held in left if held is not None]
-        if not found:
+        present = [kept for kept in left if kept is not None]
+        if not present:
             continue
         if not _fit(keepers, heirs):
             raise PlanError(f"{keepers[0].id!r} holds windows that the new plan has no place for")
         if _of_all(keepers) and _of_all(heirs):
-            most = min(found, key=lambda held: int(held["at"]))
-            made |= {heir.id: most for heir in heirs}
+            most = min(present, key=lambda kept: int(kept["at"]))
+            inherited |= {heir.id: most for heir in heirs}
         else:
-            made |= {heir.id: held for heir, held in zip(heirs, left, strict=True) if held is not None}
-    return made
+            inherited |= {heir.id: kept for heir, kept in zip(heirs, left, strict=True) if kept is not None}
+    return inherited
 
 
 def _fit(left: Sequence[PlanOperator], heirs: Sequence[PlanOperator]) -> bool:

@@ -207,8 +207,8 @@ class Installation:
         ]
         for operator in site.operators:
             types = [plan.stream(name).type.to_json() for name in operator.inputs]
-            memory = (inherited or {}).get(operator.id, {})
-            commands.append({"do": "install_sqf", "operator": operator.to_json(), "types": types, **memory})
+            snapshot = (inherited or {}).get(operator.id)
+            commands.append({"do": "install_sqf", "operator": operator.to_json(), "types": types, "snapshot": snapshot})
         return commands
 
     def _stream_settings(self, stream: PlanStream, site: PlanSite) -> dict[str, Any]:

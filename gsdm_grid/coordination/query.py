@@ -19,6 +19,7 @@ from gsdm_grid.compiler import (
     compile_query,
     moved,
     recovery_obstacle,
+    remembers,
     replayable_inputs,
     rescaling_obstacle,
 )
@@ -253,12 +254,12 @@ class ContinuousQuery:
     def _change(self, before: Plan, after: Plan, flow: DataFlow, began_s: float) -> float:
         """Wire the sites anew and let the sources go on; nothing is under way."""
         left = self._hosts.at_once([(site, {"do": "clear"}) for site in before.sites])
-        memories = {operator: memory for one in left for operator, memory in one.items()}
-        inherited = moved(before, after, memories, cloudpickle.loads, cloudpickle.dumps)
+        snapshots = {operator: snapshot for one in left for operator, snapshot in one.items()}
+        inherited = moved(before, after, snapshots, cloudpickle.loads, cloudpickle.dumps)
         with self._lock:
             self.plan, self.flow = after, flow
             self._finished, self._held = {}, None
-            self._inherited = {name for name, memory in inherited.items() if memory["state"] or memory.get("held")}
+            self._inherited = {name for name, snapshot in inherited.items() if remembers(snapshot)}
         self._hosts.install(after, inherited)
         for site in sorted(after.sites, key=lambda s: -s.level):
             schedule = self._schedule if site in self._with_sources(after) else {}

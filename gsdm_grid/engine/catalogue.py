@@ -32,7 +32,7 @@ def make_operator(planned: PlanOperator, input_types: Sequence[StreamType]) -> S
     function = planned.resolved
     if function.builtin is None:
         return Execute(planned.id, function, planned.params, input_types, planned.output_type)
-    return _BUILTIN[function.builtin](planned, input_types)
+    return BUILTIN[function.builtin](planned, input_types)
 
 
 def _s_merge(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:
@@ -125,7 +125,7 @@ def _route(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperato
     return WindowRouter(inputs[0], planned.params["w"], planned.params["below"])
 
 
-_BUILTIN: Mapping[str, Callable[[PlanOperator, Sequence[StreamType]], StreamOperator]] = {
+BUILTIN: Mapping[str, Callable[[PlanOperator, Sequence[StreamType]], StreamOperator]] = {
     "S-Merge": _s_merge,
     "OS-Join": _os_join,
     "overlap_part": _sliding_overlap,

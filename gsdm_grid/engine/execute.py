@@ -17,7 +17,7 @@ import numpy as np
 from gsdm_grid.errors import FlowError, FunctionError
 from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, function_value, is_library, raised_by_user_code
 from gsdm_grid.model import NO_MARK, LogicalWindow, PhysicalWindow, StreamType, cut
-from gsdm_grid.operators import Blocks, Held, StreamOperator
+from gsdm_grid.operators import Blocks, Kept, Snapshot, StreamOperator
 
 
 def user_call(vertex: str, function: StreamFunction, *args: Any, **kwargs: Any) -> Any:
@@ -97,25 +97,34 @@ class Execute(StreamOperator):
             view.forget()
         return self._with_mark(results)
 
-    def floor(self, port: int) -> int | None:
+    def waiting(self, port: int) -> Blocks:
         """See `StreamOperator`."""
-        return self._views[port].floor()
+        view = self._views[port]
+        return (view.kept()[1],) if len(view.block) else ()
 
-    def state(self) -> Any:
+    def snapshot(self) -> Snapshot:
         """See `StreamOperator`."""
-        return self._params["state"] if self._stateful else None
+        progress = {
+            "marks": list(self._marks),
+            "mark": self._mark,
+            "history_ns": [view.history_ns for view in self._views],
+            "short": None if self._short is None else self._views.index(self._short),
+        }
+        kept = tuple(Kept(*view.kept()) for view in self._views)
+        return Snapshot(kept, self._params["state"] if self._stateful else None, progress)
 
-    def restore(self, state: Any) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """See `StreamOperator`."""
-        self._params["state"] = state
-
-    def held(self) -> Held | None:
-        """See `StreamOperator`."""
-        return Held(*self._views[0].kept())
-
-    def hold(self, held: Held) -> None:
-        """See `StreamOperator`."""
-        self._views[0].keep(held.at, held.windows)
+        if self._stateful and snapshot.memory is not None:
+            self._params["state"] = snapshot.memory
+        for view, kept in zip(self._views, snapshot.kept, strict=False):
+            if kept is not None:
+                view.keep(kept.at, kept.windows)
+        if (progress := snapshot.progress) is not None:
+            self._marks, self._mark = list(progress["marks"]), progress["mark"]
+            self._short = None if progress["short"] is None else self._views[progress["short"]]
+            for view, history_ns in zip(self._views, progress["history_ns"], strict=True):
+                view.history_ns = history_ns
 
     def dispose(self) -> None:
         """See `StreamOperator`."""

@@ -8,11 +8,9 @@ calls `period` and waits in between. One thread owns a node and everything in it
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
-
-import cloudpickle
 
 from gsdm_grid.channels import ChannelLimits, DataPlane, End
 from gsdm_grid.engine.buffers import (
@@ -26,6 +24,7 @@ from gsdm_grid.engine.buffers import (
 )
 from gsdm_grid.engine.catalogue import make_operator
 from gsdm_grid.engine.execute import Execute
+from gsdm_grid.engine.snapshots import packed, unpacked
 from gsdm_grid.engine.statistics import CpuTimer, NodeStatistics, OperatorStatistics
 from gsdm_grid.errors import InternalError, QueryError
 from gsdm_grid.interfaces import (
@@ -37,7 +36,7 @@ from gsdm_grid.interfaces import (
     interfaces,
 )
 from gsdm_grid.model import NO_MARK, Clock, PhysicalWindow, SystemClock
-from gsdm_grid.operators import Blocks, Held, StreamOperator
+from gsdm_grid.operators import Blocks, Snapshot, StreamOperator
 from gsdm_grid.plan import PlanOperator, PlanStream
 
 PUSHES_PER_PERIOD = 64
@@ -91,6 +90,10 @@ class ActiveOperator:
     def ready(self) -> bool:
         """Whether all outputs can take more."""
         return all(output.ready() for output in self.outputs)
+
+    def snapshot(self) -> Snapshot:
+        """What it remembers."""
+        return replace(self.logic.snapshot(), numbered=self.numbered)
 
 
 class WorkingNode:
@@ -175,20 +178,16 @@ class WorkingNode:
         self,
         operator: Mapping[str, Any],
         types: list[Mapping[str, Any]],
-        state: bytes | None = None,
-        numbered: int = 0,
-        held: Mapping[str, Any] | None = None,
+        snapshot: Mapping[str, Any] | None = None,
     ) -> None:
-        """``state`` is what the function's state is to be, if not what its ``init`` makes; ``numbered`` is how many
-        results have been numbered before; ``held`` are windows to begin with (see `Held`)."""
+        """``snapshot`` is what the operator is to remember, packed (see `gsdm_grid.engine.snapshots`)."""
         from gsdm_grid.model import StreamType
 
         planned = PlanOperator.from_json(operator)
         logic = make_operator(planned, [StreamType.from_json(given) for given in types])
-        if state is not None:
-            logic.restore(cloudpickle.loads(state))
-        if held is not None:
-            logic.hold(Held(held["at"], cloudpickle.loads(held["windows"])))
+        restored = Snapshot() if snapshot is None else unpacked(snapshot)
+        if snapshot is not None:
+            logic.restore(restored)
         inputs = [self._inputs[name] for name in planned.inputs]
         made = ActiveOperator(
             planned, logic, inputs, [self._outputs[name] for name in planned.outputs], OperatorStatistics()
@@ -196,7 +195,7 @@ class WorkingNode:
         for port, stream in enumerate(inputs):
             stream.cursors[f"{planned.id}:{port}"] = stream.consumed
             self._readers.setdefault(stream.name, []).append((logic, port))
-        made.numbered = numbered
+        made.numbered = restored.numbered
         self._operators[planned.id] = made
         self.statistics.operators[planned.id] = made.statistics
 
@@ -242,17 +241,9 @@ class WorkingNode:
         """Forget operators and channels, keep input and result streams: the site is about to be installed anew.
 
         All that it counts begins anew, as in the sites that come to it.
-        Returns, by operator, the state of its function (None if it keeps none), how many results it has numbered, and
-        the windows that it keeps for results to come (None if there are none).
+        Returns, by operator, what it remembers, packed.
         """
-        kept = {
-            name: {
-                "state": _dumped(operator.logic.state()),
-                "numbered": operator.numbered,
-                "held": _dumped_windows(operator.logic.held()),
-            }
-            for name, operator in self._operators.items()
-        }
+        snapshots = {name: packed(operator.snapshot()) for name, operator in self._operators.items()}
         self._operators.clear()
         self._readers.clear()
         self.statistics = self._new_statistics()
@@ -266,7 +257,7 @@ class WorkingNode:
             sink.rewire()
         self._inputs, self._outputs = {**sources}, {**sinks}
         self.plane.forget(channels)
-        return kept
+        return snapshots
 
     def _do_listen(self, stream: str, channel: str, replayable: bool) -> None:
         """Which tap of another query an input stream reads in the next run."""
@@ -526,16 +517,6 @@ class WorkingNode:
                 }
         told["refused_messages"] = self.plane.refused
         return told
-
-
-def _dumped(state: Any) -> bytes | None:
-    return None if state is None else bytes(cloudpickle.dumps(state))
-
-
-def _dumped_windows(held: Held | None) -> dict[str, Any] | None:
-    if held is None or not (held.at or len(held.windows)):
-        return None
-    return {"at": held.at, "windows": bytes(cloudpickle.dumps(held.windows))}
 
 
 def check_schedule(schedule: Mapping[str, Any]) -> Schedule:

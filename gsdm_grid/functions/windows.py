@@ -88,11 +88,6 @@ class StreamView:
             self.at -= len(self.block)
             self.block = self._nothing
 
-    def floor(self) -> int | None:
-        """Ordinal of the first window that is still needed; None where nothing is held."""
-        first = self._first_needed()
-        return int(self.block.ordinals[first]) if first < len(self.block) else None
-
     def kept(self) -> tuple[int, PhysicalWindow]:
         """The windows that are still needed, and where the first of them is, counted from the cursor."""
         first = min(self._first_needed(), len(self.block))

@@ -4,7 +4,7 @@ Merges and joins, the overlap partitions, the splitter and the window router. Th
 engine feeds them.
 """
 
-from gsdm_grid.operators.base import Blocks, Held, StreamOperator
+from gsdm_grid.operators.base import Blocks, Kept, Snapshot, StreamOperator
 from gsdm_grid.operators.keyed_merge import KeyAggregate, KeyJoin, added_up
 from gsdm_grid.operators.os_join import OSJoin
 from gsdm_grid.operators.overlap import SlidingOverlap, TimeOverlap
@@ -15,12 +15,13 @@ from gsdm_grid.operators.window_router import WindowRouter
 
 __all__ = [
     "Blocks",
-    "Held",
+    "Kept",
     "KeyAggregate",
     "KeyJoin",
     "OSJoin",
     "SMerge",
     "SlidingOverlap",
+    "Snapshot",
     "Splitter",
     "StreamOperator",
     "TimeOverlap",

@@ -1,12 +1,15 @@
 """What every operator is: blocks in, blocks out, no I/O, no clock of its own.
 
 The engine pushes blocks into the ports that an operator wants, passes on what it returns, tells it the time, and says
-when a port has nothing more for now. Operators are bound to one thread and may be asked for their state.
+when a port has nothing more for now. Operators are bound to one thread.
+
+Everything that an operator remembers from block to block is in its `Snapshot`: restored into a new operator, it goes
+on with the same results. What it only counts for its statistics need not be there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +19,8 @@ Blocks = Sequence[PhysicalWindow]
 
 
 @dataclass(frozen=True)
-class Held:
-    """Windows that an operator keeps for results to come. Immutable, pickled.
+class Kept:
+    """Windows of one input that an operator keeps for results to come. Immutable, pickled.
 
     ``at`` is the row number of the first of them, or of the next window to come if there are none, counted from where
     the next result begins: rows below 0 are only looked back at, or skipped.
@@ -25,6 +28,22 @@ class Held:
 
     at: int
     windows: PhysicalWindow
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What an operator remembers between two blocks. Immutable, pickled.
+
+    ``kept`` are windows, by input; operators that take over from others, in another number, may begin with them.
+    ``memory`` is what the user's function remembers, which the function itself knows how to divide. ``progress`` is how
+    far the operator is, and means something only to an operator of the same kind with the same inputs; without it, an
+    operator begins anew with what is kept. ``numbered`` is how many results have been numbered.
+    """
+
+    kept: tuple[Kept | None, ...] = ()
+    memory: Any = None
+    progress: Mapping[str, Any] | None = None
+    numbered: int = 0
 
 
 class StreamOperator:
@@ -56,24 +75,21 @@ class StreamOperator:
         """When `tick` has something to do, on the engine's monotonic clock."""
         return None
 
-    def floor(self, port: int) -> int | None:  # noqa: ARG002
-        """Smallest ordinal of this port that it still holds; None where it holds nothing."""
-        return None
+    def snapshot(self) -> Snapshot:
+        """What it remembers. Who keeps it pickles it before the next block: parts may change with the operator."""
+        return Snapshot()
 
-    def state(self) -> Any:
-        """What the function remembers from window to window; None where it remembers nothing."""
-        return None
-
-    def restore(self, state: Any) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Remember this instead, before the first block."""
 
-    def held(self) -> Held | None:
-        """What it keeps of its first port for results to come; None where it keeps nothing."""
-        return None
+    def waiting(self, port: int) -> Blocks:  # noqa: ARG002
+        """Windows of this port that it holds for results to come, in stream order."""
+        return ()
 
-    def hold(self, held: Held) -> None:
-        """Begin with these windows, before the first block."""
-        raise NotImplementedError
+    def floor(self, port: int) -> int | None:
+        """Smallest ordinal of this port that it still holds, and producers hence must not forget; None if none."""
+        places = [block.ordinals for block in self.waiting(port) if len(block)]
+        return min((int(one[0] if isinstance(one, range) else one.min()) for one in places), default=None)
 
     def dispose(self) -> None:
         """The operator is being dropped."""

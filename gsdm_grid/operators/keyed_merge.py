@@ -44,15 +44,6 @@ class KeyedMerge(OrderedPorts):
             made += self.finished()
         return made
 
-    def floor(self, port: int) -> int | None:
-        """See `StreamOperator`."""
-        waiting = [super().floor(port), self.waiting_since(port)]
-        return min((ordinal for ordinal in waiting if ordinal is not None), default=None)
-
-    def waiting_since(self, port: int) -> int | None:
-        """Smallest ordinal among the rows of this port that wait for others."""
-        raise NotImplementedError
-
     def finished(self) -> list[PhysicalWindow]:
         """All inputs have ended: what is left."""
         raise NotImplementedError
@@ -95,10 +86,25 @@ class KeyJoin(KeyedMerge):
         self._waiting = [None] * len(self.ports)
         return []
 
-    def waiting_since(self, port: int) -> int | None:
-        """See `KeyedMerge`."""
+    def waiting(self, port: int) -> Blocks:
+        """See `StreamOperator`: rows that wait for their counterparts, and for their turn."""
         held = self._waiting[port]
-        return None if held is None else int(min(held.ordinals))
+        return super().waiting(port) if held is None else (held, *super().waiting(port))
+
+    def progress(self) -> dict[str, Any]:
+        """See `OrderedPorts`."""
+        return {
+            **super().progress(),
+            "waiting": list(self._waiting),
+            "latest": self._latest,
+            "incomplete": self.incomplete,
+        }
+
+    def go_on(self, progress: Mapping[str, Any]) -> None:
+        """See `OrderedPorts`."""
+        super().go_on(progress)
+        self._waiting = list(progress["waiting"])
+        self._latest, self.incomplete = progress["latest"], progress["incomplete"]
 
     def statistics(self) -> dict[str, Any]:
         """See `StreamOperator`."""
@@ -150,9 +156,18 @@ class KeyAggregate(KeyedMerge):
         self._open = None
         return [made.stamped(ordinals=np.full(len(made), last, np.int64))]
 
-    def waiting_since(self, port: int) -> int | None:  # noqa: ARG002
-        """See `KeyedMerge`: rows of all inputs wait together."""
-        return None if self._open is None else int(min(self._open.ordinals))
+    def waiting(self, port: int) -> Blocks:
+        """See `StreamOperator`: rows of the latest time, of all inputs together, and those that wait for their turn."""
+        return super().waiting(port) if self._open is None else (self._open, *super().waiting(port))
+
+    def progress(self) -> dict[str, Any]:
+        """See `OrderedPorts`."""
+        return {**super().progress(), "open": self._open}
+
+    def go_on(self, progress: Mapping[str, Any]) -> None:
+        """See `OrderedPorts`."""
+        super().go_on(progress)
+        self._open = progress["open"]
 
 
 def reduced(rows: PhysicalWindow, key: str, how: Mapping[str, str]) -> PhysicalWindow:

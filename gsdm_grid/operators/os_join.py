@@ -6,7 +6,7 @@ input left out is known to be missing without waiting. Algorithm 15 probes hash 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,6 +64,15 @@ class OSJoin(OrderedPorts):
             results.append(self._combined(matching))
         results += self._missing(pieces, keys, np.setdiff1d(np.concatenate(keys), common))
         return [interleave(results, self.by_ordinal)] if results else []
+
+    def progress(self) -> dict[str, Any]:
+        """See `OrderedPorts`."""
+        return {**super().progress(), "partial_results": self.partial_results, "incomplete": self.incomplete}
+
+    def go_on(self, progress: Mapping[str, Any]) -> None:
+        """See `OrderedPorts`."""
+        super().go_on(progress)
+        self.partial_results, self.incomplete = progress["partial_results"], progress["incomplete"]
 
     def statistics(self) -> dict[str, Any]:
         """See `StreamOperator`."""

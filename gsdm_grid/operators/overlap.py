@@ -11,7 +11,7 @@ import math
 from gsdm_grid.errors import QueryError
 from gsdm_grid.functions import first_within
 from gsdm_grid.model import PhysicalWindow, StreamType, cut, seconds
-from gsdm_grid.operators.base import Blocks, Held, StreamOperator
+from gsdm_grid.operators.base import Blocks, Kept, Snapshot, StreamOperator
 
 
 class OverlapPartition(StreamOperator):
@@ -59,24 +59,32 @@ class OverlapPartition(StreamOperator):
         self._forget(min(end, self.first_row(self._turn)))
         return out
 
-    def floor(self, port: int) -> int | None:  # noqa: ARG002
+    def waiting(self, port: int) -> Blocks:  # noqa: ARG002
         """See `StreamOperator`."""
-        return int(self._held.ordinals[0]) if len(self._held) else None
+        return (self._held,)
 
-    def held(self) -> Held | None:
+    def snapshot(self) -> Snapshot:
         """See `StreamOperator`: what the next result of all partitions needs, as far as this one has it.
 
         Every partition has seen the same rows, so they agree where that result is; the one whose turn it is has all of
-        its rows.
+        its rows. What this one has to send later needs no more than that.
         """
         end = self._start + len(self._held)
         result = self.next_result(end)
         first = min(max(self._start, self.keep_from(min(result, end))), end)
-        return Held(first - result, cut(self._held, first - self._start))
+        kept = Kept(first - result, cut(self._held, first - self._start))
+        progress = {"result": result, "turn": self._turn, "sent_to": self._sent_to, "mark": self._mark}
+        return Snapshot((kept,), progress=progress)
 
-    def hold(self, held: Held) -> None:
-        """See `StreamOperator`: turns begin anew with the next result."""
-        self._start, self._held = held.at, held.windows
+    def restore(self, snapshot: Snapshot) -> None:
+        """See `StreamOperator`: without progress, turns begin anew with the next result."""
+        kept = next(iter(snapshot.kept), None)
+        if kept is not None:
+            self._start, self._held = kept.at, kept.windows
+        if snapshot.progress is not None:
+            self._start += snapshot.progress["result"]
+            self._turn, self._sent_to = snapshot.progress["turn"], snapshot.progress["sent_to"]
+            self._mark = snapshot.progress["mark"]
 
     def _next_piece(self, end: int) -> PhysicalWindow | None:
         first, stop = self.first_row(self._turn), self.end_row(self._turn)

@@ -8,19 +8,19 @@ for longer than the time-out is left behind until it delivers again: the gap is 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gsdm_grid.errors import InternalError
 from gsdm_grid.model import PhysicalWindow, as_array, cut
-from gsdm_grid.operators.base import Blocks, StreamOperator
+from gsdm_grid.operators.base import Blocks, Kept, Snapshot, StreamOperator
 
 NEVER = np.iinfo(np.int64).min
 ALWAYS = np.iinfo(np.int64).max
 GAPS_KEPT = 100
-REMEMBERED = ("ports", "late", "gap_count", "gaps", "_done", "_mark")
-"""What ordered ports hand over to others in their place."""
 
 
 class Port:
@@ -41,6 +41,25 @@ class Port:
     def bound(self) -> int:
         """Key that this port has passed; a closed or left-behind port holds nothing up."""
         return ALWAYS if self.closed or self.left_behind else self.passed
+
+    def snapshot(self) -> dict[str, Any]:
+        """How far it is, without the rows that wait."""
+        return {
+            "passed": self.passed,
+            "closed": self.closed,
+            "left_behind": self.left_behind,
+            "missed": self.missed,
+        }
+
+    @staticmethod
+    def restored(snapshot: Mapping[str, Any], rows: PhysicalWindow | None, by_ordinal: bool) -> Port:
+        """A port that is as far, with rows that wait."""
+        port = Port()
+        port.passed, port.missed = snapshot["passed"], snapshot["missed"]
+        port.closed, port.left_behind = snapshot["closed"], snapshot["left_behind"]
+        if rows is not None:
+            port.rows, port.keys = rows, as_array(rows.ordinals) if by_ordinal else rows.ts
+        return port
 
     def take(self, count: int) -> PhysicalWindow | None:
         """Remove the first rows."""
@@ -133,23 +152,43 @@ class OrderedPorts(StreamOperator):
         waiting = [port.waited_for_since for port in self.ports if port.waited_for_since is not None]
         return min(waiting) + self.timeout_s if waiting else None
 
-    def floor(self, port: int) -> int | None:
+    def waiting(self, port: int) -> Blocks:
         """See `StreamOperator`."""
         rows = self.ports[port].rows
-        return None if rows is None else int(rows.ordinals[0])
+        return () if rows is None else (rows,)
 
-    def state(self) -> Any:
-        """See `StreamOperator`: rows that wait for other ports, and how far each port is.
+    def snapshot(self) -> Snapshot:
+        """See `StreamOperator`: rows that wait for other ports, and how far each port is."""
+        kept = tuple(None if port.rows is None else Kept(0, port.rows) for port in self.ports)
+        return Snapshot(kept, progress=self.progress())
 
-        Ports in the order of ordinals that hold nothing need not know how far they are: what comes has higher ones.
-        """
-        if self.by_ordinal and all(port.rows is None for port in self.ports):
-            return None
-        return {name: getattr(self, name) for name in REMEMBERED}
+    def restore(self, snapshot: Snapshot) -> None:
+        """See `StreamOperator`."""
+        if snapshot.progress is None and not any(snapshot.kept):
+            return
+        if snapshot.progress is None or len(snapshot.kept) != len(self.ports):
+            raise InternalError(f"{len(snapshot.kept)} ordered inputs were left, for {len(self.ports)} of another kind")
+        rows = [None if kept is None else kept.windows for kept in snapshot.kept]
+        told = snapshot.progress["ports"]
+        self.ports = [Port.restored(one, held, self.by_ordinal) for one, held in zip(told, rows, strict=True)]
+        self.go_on(snapshot.progress)
 
-    def restore(self, state: Any) -> None:
-        """See `StreamOperator`: of as many ports."""
-        vars(self).update(state)
+    def progress(self) -> dict[str, Any]:
+        """How far it is, beside the rows that wait. Subclasses add what is theirs."""
+        return {
+            "ports": [port.snapshot() for port in self.ports],
+            "done": self._done,
+            "mark": self._mark,
+            "late": self.late,
+            "gap_count": self.gap_count,
+            "gaps": list(self.gaps),
+        }
+
+    def go_on(self, progress: Mapping[str, Any]) -> None:
+        """Inverse of `progress`, but for the ports."""
+        self._done, self._mark = progress["done"], progress["mark"]
+        self.late, self.gap_count = progress["late"], progress["gap_count"]
+        self.gaps = deque(progress["gaps"], maxlen=GAPS_KEPT)
 
     def statistics(self) -> dict[str, Any]:
         """See `StreamOperator`."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gsdm_grid.engine.execute import Execute
 from gsdm_grid.errors import InternalError, QueryError
 from gsdm_grid.functions import functions
-from gsdm_grid.operators import SlidingOverlap, SMerge, TimeOverlap
+from gsdm_grid.operators import SlidingOverlap, SMerge, Snapshot, TimeOverlap
 
 RNG = np.random.default_rng(1)
 
@@ -139,9 +139,9 @@ class Plan:
             yield from (window for out in self.merge.close(i) for window in out)
 
     def hold(self, before):
-        held = min((one.held() for one in before.keepers), key=lambda one: one.at)
+        kept = min((one.snapshot().kept[0] for one in before.keepers), key=lambda one: one.at)
         for one in self.keepers:
-            one.hold(held)
+            one.restore(Snapshot((kept,)))
 
 
 @pytest.mark.parametrize("trial", range(30))

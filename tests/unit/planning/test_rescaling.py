@@ -2,12 +2,13 @@
 
 import pytest
 
-from gsdm_grid import PCC, Radio, central, current_window, parallelize, pipe, sliding_window, sqf
+from gsdm_grid import PCC, Radio, central, current_window, parallel, parallelize, pipe, sliding_window, sqf
 from gsdm_grid.compiler import compile_flow, moved, rescaling_obstacle
 from gsdm_grid.errors import PlanError
 from gsdm_grid.plan import StreamSpec
 
 SLIDING = {"size": 4, "step": 1}
+LESS, MORE = {"at": 3, "count": 1, "windows": b"less"}, {"at": 0, "count": 4, "windows": b"more"}
 
 
 def plan(flow):
@@ -26,14 +27,19 @@ def operators(made, function):
     return sorted(one.id for site in made.sites for one in site.operators if one.function["name"] == function)
 
 
+def snapshot(windows=None, memory=None):
+    return {"kept": [windows], "memory": memory, "progress": b"far", "numbered": 0}
+
+
 def left(made, **held):
     """What the operators of a plan leave: nothing but these windows."""
-    told = {one.id: None for site in made.sites for one in site.operators} | held
-    return {name: {"state": None, "numbered": 0, "held": windows} for name, windows in told.items()}
+    kept = {one.id: None for site in made.sites for one in site.operators} | held
+    return {name: snapshot(windows) for name, windows in kept.items()}
 
 
-def held(made):
-    return {name: memory["held"] for name, memory in made.items() if memory.get("held") is not None}
+def held(inherited):
+    assert all(one["progress"] is None for one in inherited.values())  # it would mean something else there
+    return {name: one["kept"][0] for name, one in inherited.items() if one["kept"]}
 
 
 def move(before, after, memories):
@@ -109,25 +115,40 @@ def test_a_merge_that_holds_windows_hands_them_to_one_of_as_many_streams():
     before = by_key(2)
     (merge,) = operators(before, "S-Merge")
     memories = left(before)
-    memories[merge]["state"] = b"pending"
-    assert move(before, by_key(2), memories)[merge]["state"] == b"pending"
+    pending = {"at": 0, "count": 3, "windows": b"pending"}
+    memories[merge]["kept"] = [None, pending]
+    inherited = move(before, by_key(2), memories)[merge]
+    assert (inherited["kept"], inherited["progress"]) == ([None, pending], b"far")
     with pytest.raises(PlanError, match=r"'S-Merge.0' holds windows that the new plan has no place for"):
         move(before, by_key(3), memories)
     with pytest.raises(PlanError, match="remembers what the new plan has no place for"):
-        move(before, plan(central("aggregate", SLIDING)), memories)
+        move(plan(central(remembers)), before, {"remembers.0": snapshot(memory=b"7")})
+
+
+def test_a_merge_that_holds_nothing_begins_anew():
+    before = by_key(2)
+    inherited = move(before, by_key(3), left(before))
+    assert inherited["S-Merge.0"] == {"kept": [], "memory": None, "progress": None, "numbered": 0}
+
+
+def test_a_join_by_key_goes_on_with_all_that_it_remembers():
+    inputs = [StreamSpec(name, "synthetic_radio", Radio) for name in ("a", "b")]
+    flow = pipe(parallel(2, "identity"), central("key_join", {"key": "ts"}, 2))
+    before, after = (compile_flow("q", flow, inputs, [StreamSpec("out", "null")]) for _ in range(2))
+    assert rescaling_obstacle(before, after) is None
+    inherited = move(before, after, left(before))["key_join.0"]
+    assert (inherited["kept"], inherited["progress"]) == ([None], b"far")
 
 
 def test_every_new_partition_begins_with_what_the_fullest_old_one_held():
     before, after = in_parts(2), in_parts(3)
     first, second = operators(before, "overlap_part")
-    memories = left(before, **{first: {"at": 3, "windows": b"less"}, second: {"at": 0, "windows": b"more"}})
-    assert held(move(before, after, memories)) == {
-        name: {"at": 0, "windows": b"more"} for name in operators(after, "overlap_part")
-    }
+    memories = left(before, **{first: LESS, second: MORE})
+    assert held(move(before, after, memories)) == dict.fromkeys(operators(after, "overlap_part"), MORE)
 
 
 def test_partitions_hand_their_windows_to_a_function_without_partitions_and_back():
-    windows = {"at": -2, "windows": b"seen"}
+    windows = {"at": -2, "count": 2, "windows": b"seen"}
     parted, single = in_parts(2), plan(central("aggregate", SLIDING))
     (function,) = operators(single, "aggregate")
     there = move(parted, single, left(parted, **dict.fromkeys(operators(parted, "overlap_part"), windows)))
@@ -138,7 +159,9 @@ def test_partitions_hand_their_windows_to_a_function_without_partitions_and_back
 
 def test_what_a_function_behind_partitions_still_has_is_of_no_use():
     before, after = in_parts(2), in_parts(2)
-    memories = left(before, **{name: {"at": 0, "windows": b"rest"} for name in operators(before, "aggregate")})
+    memories = left(
+        before, **{name: {"at": 0, "count": 1, "windows": b"rest"} for name in operators(before, "aggregate")}
+    )
     assert held(move(before, after, memories)) == {}
 
 
@@ -147,13 +170,13 @@ def test_a_stage_that_stays_keeps_its_own_windows():
         return plan(pipe(PCC(degree, "RRpart", "fft3", {}, "S-Merge"), central("aggregate", SLIDING)))
 
     (function,) = operators(flow(1), "aggregate")
-    windows = {"at": 0, "windows": b"three of four"}
+    windows = {"at": 0, "count": 3, "windows": b"three of four"}
     assert held(move(flow(1), flow(3), left(flow(1), **{function: windows}))) == {function: windows}
 
 
 def test_windows_that_nobody_knew_of_are_not_lost_silently():
     before, after = plan(PCC(1, "RRpart", "fft3", {}, "S-Merge")), plan(PCC(2, "RRpart", "fft3", {}, "S-Merge"))
-    memories = left(before, **{operators(before, "fft3")[0]: {"at": 0, "windows": b"unexpected"}})
+    memories = left(before, **{operators(before, "fft3")[0]: {"at": 0, "count": 1, "windows": b"unexpected"}})
     with pytest.raises(PlanError, match=r"'fft3.0' holds windows that the new plan has no place for"):
         move(before, after, memories)
 
@@ -165,6 +188,6 @@ def test_state_moves_from_a_central_plan_to_a_parallel_one():
 
     before, after = plan(central(counts)), plan(PCC(2, "RRpart", counts, {}, "S-Merge"))
     (function,) = operators(before, "counts")
-    memories = {function: {"state": b"7", "numbered": 0, "held": None}}
+    memories = {function: snapshot(memory=b"7")}
     told = moved(before, after, memories, int, lambda state: str(state).encode())
-    assert [told[name]["state"] for name in operators(after, "counts")] == [b"7", b"0"]
+    assert [told[name]["memory"] for name in operators(after, "counts")] == [b"7", b"0"]
