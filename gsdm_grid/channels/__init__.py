@@ -7,6 +7,7 @@ and leave the system is in `gsdm_grid.interfaces`; what happens to them in betwe
 from gsdm_grid.channels.channel import ChannelLimits, End, Inlet, Item, Outlet
 from gsdm_grid.channels.data_plane import DataPlane, local_address, machine_id
 from gsdm_grid.channels.keys import InstallationKey
+from gsdm_grid.channels.waker import Waker
 
 __all__ = [
     "ChannelLimits",
@@ -16,6 +17,7 @@ __all__ = [
     "InstallationKey",
     "Item",
     "Outlet",
+    "Waker",
     "local_address",
     "machine_id",
 ]

@@ -9,11 +9,10 @@ producer. The protocol is small:
   *refuse* (cannot open your shared memory: send it again in messages), *leave* (send nothing more).
 
 *Consumed* returns credit: the producer may send that many more. *Released* is the acknowledgement: everything made of
-it
-has been acknowledged further down, so the producer may forget it. *Freed* says that nothing views the shared memory of
-it any more. What was not released is kept, and sent again to a consumer that lost its connection or was started anew.
-A producer that was started anew computes again what it has no memory of; the consumer knows by the ordinals what it has
-already seen.
+it has been acknowledged further down, so the producer may forget it. *Freed* says that nothing views the shared memory
+of it any more. What was not released is kept, and sent again to a consumer that lost its connection or was started
+anew. A producer that was started anew computes again what it has no memory of; the consumer knows by the ordinals what
+it has already seen (`gsdm_grid.model.StreamPosition`).
 """
 
 from __future__ import annotations
@@ -24,11 +23,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-
 from gsdm_grid.channels.shared_memory import Ring
 from gsdm_grid.errors import ChannelError
-from gsdm_grid.model import NO_MARK, Array, PhysicalWindow, StreamType, as_array, wire
+from gsdm_grid.model import Array, PhysicalWindow, StreamPosition, StreamType, wire
 
 HELLO, DATA, SHARED, END, STATE, REFUSE, LEAVE = b"h", b"d", b"m", b"e", b"s", b"r", b"l"
 NUMBERS = {HELLO: 2, DATA: 1, SHARED: 1, END: 2, STATE: 4, REFUSE: 1, LEAVE: 0}
@@ -75,7 +72,7 @@ class Message:
     places: tuple[tuple[int, int], ...] = ()
 
 
-class Carrier(Protocol):
+class Transport(Protocol):
     """What a channel needs of the data plane."""
 
     def is_neighbour(self, endpoint: str) -> bool:
@@ -99,7 +96,7 @@ class Outlet:
     """
 
     def __init__(
-        self, carrier: Carrier, stream: str, endpoint: str, limits: ChannelLimits, epoch: int, ring_bytes: int = 0
+        self, transport: Transport, stream: str, endpoint: str, limits: ChannelLimits, epoch: int, ring_bytes: int = 0
     ) -> None:
         self.stream = stream
         self.endpoint = endpoint
@@ -111,7 +108,7 @@ class Outlet:
         self.sent_on = 0
         self.left = False
         """Whether the consumer wants nothing more."""
-        self._carrier = carrier
+        self._transport = transport
         self._limits = limits
         self._ring_bytes = ring_bytes
         self._ring: Ring | None = None
@@ -140,13 +137,13 @@ class Outlet:
         self._sizes.append(size)
         self._in_flight_bytes += size
         self.next += 1
-        self._carrier.post(self.endpoint, message)
+        self._transport.post(self.endpoint, message)
 
     def hello(self) -> None:
         """Say which numbers can be had; the consumer answers with what it expects."""
         self._said_s = time.monotonic()
         first = self._kept[0][0] if self._kept else self.next
-        self._carrier.post(self.endpoint, Message(HELLO, self.stream, self.epoch, (first, self.next)))
+        self._transport.post(self.endpoint, Message(HELLO, self.stream, self.epoch, (first, self.next)))
 
     def redirect(self, endpoint: str) -> None:
         """The consumer was started anew at another place: send it again what was not released."""
@@ -196,17 +193,17 @@ class Outlet:
     def _message(self, item: Item) -> Message:
         if isinstance(item, End):
             return Message(END, self.stream, self.epoch, (self.next, ENDS.index(item)))
-        if self._carrier.is_neighbour(self.endpoint):
+        if self._transport.is_neighbour(self.endpoint):
             return Message(DATA, self.stream, self.epoch, (self.next,), item)
         header, arrays = wire.describe(item)
         if self._ring_bytes and item.nbytes >= INLINE_BYTES:
-            found = self._carrier.place_of(arrays)
-            if found is not None:  # it goes on as it came: the consumer may view it where it lies
+            location = self._transport.place_of(arrays)
+            if location is not None:  # it goes on as it came: the consumer may view it where it lies
                 self._passed_on[self.next] = item
                 self.sent_shared += 1
                 self.sent_on += 1
                 return Message(
-                    SHARED, self.stream, self.epoch, (self.next,), None, header, (), found[0], tuple(found[1])
+                    SHARED, self.stream, self.epoch, (self.next,), None, header, (), location[0], tuple(location[1])
                 )
             if self._ring is None:
                 self._ring = Ring(self._ring_bytes)
@@ -223,7 +220,7 @@ class Outlet:
         for number, message in self._kept:
             if number >= expected:
                 self.sent_again += 1
-                self._carrier.post(self.endpoint, message)
+                self._transport.post(self.endpoint, message)
 
     def _leave_ring(self) -> None:
         """The consumer cannot see our shared memory: what it holds goes into messages, and so does all that follows."""
@@ -250,11 +247,12 @@ class Outlet:
 class Inlet:
     """The receiving end of a channel. ``deliver`` is called with every item, once, in order."""
 
-    def __init__(self, carrier: Carrier, stream: str, stream_type: StreamType, deliver: Callable[[Item], None]) -> None:
+    def __init__(
+        self, transport: Transport, stream: str, stream_type: StreamType, deliver: Callable[[Item], None]
+    ) -> None:
         self.stream = stream
         self.type = stream_type
-        self.duplicates = 0
-        self._carrier = carrier
+        self._transport = transport
         self._deliver = deliver
         self._peer: Any = None
         self._epoch = -1
@@ -268,10 +266,14 @@ class Inlet:
         self.due_s: float | None = None
         """When the producer is to be told of what it has not been told of."""
         self._asked = -1
-        self._seen = NO_MARK
-        self._drop_upto = NO_MARK
+        self._position = StreamPosition()
         self._viewed: set[int] = set()
         self._died: deque[tuple[int, int]] = deque()  # (epoch, number); filled by whatever thread drops the last view
+
+    @property
+    def duplicates(self) -> int:
+        """Windows that a producer started anew has sent a second time: they were left out."""
+        return self._position.duplicates
 
     def heard(self, message: Message, peer: Any) -> None:
         """*Hello*, *data* or *end* from the producer."""
@@ -281,7 +283,7 @@ class Inlet:
         first = message.numbers[0]
         if message.epoch > self._epoch:
             if self._epoch >= 0:  # a producer started anew: it may compute again what we have seen
-                self._drop_upto = self._seen
+                self._position.expect_duplicates()
             self._epoch, self._expected = message.epoch, 0
             self._base = -self._delivered
             self._viewed.clear()
@@ -308,12 +310,12 @@ class Inlet:
 
     def refuse(self, message: Message, peer: Any) -> None:
         """The producer's shared memory cannot be seen from here."""
-        self._carrier.reply(peer, Message(REFUSE, self.stream, message.epoch, (message.numbers[0],)))
+        self._transport.reply(peer, Message(REFUSE, self.stream, message.epoch, (message.numbers[0],)))
 
     def leave(self) -> None:
         """Tell the producer to send nothing more."""
         if self._peer is not None:
-            self._carrier.reply(self._peer, Message(LEAVE, self.stream, self._epoch, ()))
+            self._transport.reply(self._peer, Message(LEAVE, self.stream, self._epoch, ()))
 
     def died(self, epoch: int, number: int) -> None:
         """Nothing views the shared memory of this item any more. Any thread."""
@@ -348,14 +350,13 @@ class Inlet:
         freed = self._freed()
         self._told, self._told_s, self.due_s = (consumed, released, freed), time.monotonic(), None
         numbers = (self._expected if ask else -1, consumed + self._base, released + self._base, freed)
-        self._carrier.reply(self._peer, Message(STATE, self.stream, self._epoch, numbers))
+        self._transport.reply(self._peer, Message(STATE, self.stream, self._epoch, numbers))
 
     def _unseen(self, block: PhysicalWindow | None) -> PhysicalWindow:
         if block is None:
             raise ChannelError(f"data without a block on stream {self.stream!r}")
-        if self._drop_upto != NO_MARK and len(block) and int(block.ordinals[0]) <= self._drop_upto:
-            new = as_array(block.ordinals) > self._drop_upto
-            self.duplicates += int(len(block) - np.count_nonzero(new))
-            block = block.select(new).stamped(mark=max(block.mark, self._drop_upto))
-        self._seen = max(self._seen, block.mark)
-        return block
+        unseen = self._position.without_duplicates(block)
+        self._position.advance_to(block.mark)
+        if unseen is block:
+            return block
+        return unseen.stamped(mark=self._position.ordinal, time_mark=block.time_mark)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
-import numpy as np
 import zmq
 
 from gsdm_grid.channels import shared_memory
@@ -62,7 +61,7 @@ class DataPlane:
         self._clients: dict[str, Any] = {}
         self._inlets: dict[str, Inlet] = {}
         self._outlets: dict[str, Outlet] = {}
-        self._mappings: dict[str, shared_memory.Mapping] = {}
+        self._mapped_rings: dict[str, shared_memory.MappedRing] = {}
         self._rings: dict[str, set[str]] = {}  # names of the rings seen on each stream
         _planes[self.endpoint] = self
 
@@ -85,7 +84,7 @@ class DataPlane:
         for stream in streams:
             self._inlets.pop(stream, None)
             for ring in self._rings.pop(stream, ()):
-                self._mappings.pop(ring, None)
+                self._mapped_rings.pop(ring, None)
             outlet = self._outlets.pop(stream, None)
             if outlet is not None:
                 outlet.close()
@@ -122,19 +121,19 @@ class DataPlane:
             outlet.beat(now_s)
 
     def is_neighbour(self, endpoint: str) -> bool:
-        """See `Carrier`."""
+        """See `Transport`."""
         return endpoint in _planes
 
     def place_of(self, arrays: Sequence[Array]) -> tuple[str, list[tuple[int, int]]] | None:
-        """See `Carrier`."""
-        for name, mapping in self._mappings.items():
-            places = mapping.places(arrays)
+        """See `Transport`."""
+        for name, ring in self._mapped_rings.items():
+            places = ring.places(arrays)
             if places is not None:
                 return name, places
         return None
 
     def post(self, endpoint: str, message: Message) -> None:
-        """See `Carrier`."""
+        """See `Transport`."""
         neighbour = _planes.get(endpoint)
         if neighbour is not None:
             neighbour.hand_over(message, self)
@@ -142,7 +141,7 @@ class DataPlane:
             self._transmit(self._client(endpoint), message, None)
 
     def reply(self, peer: Any, message: Message) -> None:
-        """See `Carrier`."""
+        """See `Transport`."""
         if isinstance(peer, DataPlane):
             peer.hand_over(message, self)
         else:
@@ -163,7 +162,7 @@ class DataPlane:
         for client in self._clients.values():
             client.close(0)
         self._server.close(0)
-        for held in (self._clients, self._inlets, self._outlets, self._mappings, self._rings, self.inbox):
+        for held in (self._clients, self._inlets, self._outlets, self._mapped_rings, self._rings, self.inbox):
             held.clear()
 
     def _client(self, endpoint: str) -> Any:
@@ -180,10 +179,7 @@ class DataPlane:
         if message.kind == SHARED:
             frames += [message.header, msgpack.packb((message.ring, message.places))]
         elif message.kind == DATA:
-            frames += [
-                message.header,
-                *(np.ascontiguousarray(a).reshape(-1).view(np.uint8).data for a in message.arrays),
-            ]
+            frames += [message.header, *(buffer.data for buffer in wire.buffers_of(message.arrays))]
         if identity is not None:
             frames.insert(0, identity)
         try:
@@ -229,10 +225,10 @@ class DataPlane:
     def _shared(self, inlet: Inlet, message: Message, frames: list[Any]) -> list[Any]:
         try:
             name, places = msgpack.unpackb(frames[2].buffer)
-            if name not in self._mappings:
-                self._mappings[name] = shared_memory.Mapping(name)
+            if name not in self._mapped_rings:
+                self._mapped_rings[name] = shared_memory.MappedRing(name)
                 self._rings.setdefault(message.stream, set()).add(name)
-            return self._mappings[name].view(places, partial(inlet.died, message.epoch, message.numbers[0]))
+            return self._mapped_rings[name].view(places, partial(inlet.died, message.epoch, message.numbers[0]))
         except (ValueError, TypeError, IndexError, msgpack.exceptions.UnpackException) as error:
             raise ChannelError(f"malformed description of shared memory: {error!r}") from None
 

@@ -2,8 +2,8 @@
 
 A producer has one `Ring` per channel, a file in the machine's shared memory. Regions are taken and given back in the
 order of the stream, so a ring it is; it wraps as early as it can, so that the bytes in use stay in the caches.
-A consumer maps the file and views the columns in place (`Mapping`); it tells when the last view of a block has died.
-So whoever hands a block on as it came need not copy it: the next one can view the same place (`Mapping.places`).
+A consumer maps the file and views the columns in place (`MappedRing`); it tells when the last view of a block has died.
+So whoever hands a block on as it came need not copy it: the next one can view the same place (`MappedRing.places`).
 Files are named after the process that made them, so what a crashed process left is found and removed (`sweep`).
 """
 
@@ -109,7 +109,7 @@ class Ring:
         return self._head if self._head + size <= self.capacity else None
 
 
-class Mapping:
+class MappedRing:
     """The consumer's end: a producer's ring, mapped for reading."""
 
     def __init__(self, name: str) -> None:

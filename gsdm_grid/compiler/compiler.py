@@ -275,7 +275,15 @@ def _connect(
         assert spec.type is not None
         streams.append(
             PlanStream(
-                spec.name, "source", spec.type, None, readers[0].site, spec.interface, dict(spec.options), spec.live
+                spec.name,
+                "source",
+                spec.type,
+                None,
+                readers[0].site,
+                spec.interface,
+                dict(spec.options),
+                spec.live,
+                spec.order,
             )
         )
         bind(spec.name, number)

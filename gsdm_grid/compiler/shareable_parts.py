@@ -21,6 +21,7 @@ from gsdm_grid.compiler.compiler import compile_flow, compile_vertices
 from gsdm_grid.flow import DataFlow, Site, Vertex, central, renamed
 from gsdm_grid.functions import function_reference
 from gsdm_grid.plan import (
+    ARRIVAL,
     TAP_SINK,
     TAP_SOURCE,
     THREADS,
@@ -146,11 +147,21 @@ def _without_prefix(rest: _Rest, cut: str, policy: PlacementPolicy, demands: Dem
 
 
 def _tapped(stream: StreamSpec, part: Plan, name: str) -> StreamSpec:
-    """The results of a part as an input stream; it is read as the stream would be that the part reads."""
+    """The results of a part as an input stream; it is read as the stream would be that the part reads.
+
+    Its windows come with the time marks that the part has given them.
+    """
     [result] = [one for one in part.streams if one.name == TAP]
     options = {"part": part.query, **stream.reader}
     return StreamSpec(
-        name, TAP_SOURCE, result.type, options, identity=part.query, reader=stream.reader, overload=stream.overload
+        name,
+        TAP_SOURCE,
+        result.type,
+        options,
+        identity=part.query,
+        reader=stream.reader,
+        overload=stream.overload,
+        order=ARRIVAL,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from gsdm_grid.plan import PlanStream
 
-Figures = Mapping[str, Any]
+SiteStatistics = Mapping[str, Any]
 """Statistics of one site."""
 DROPPED = "dropped_"
 DROPPED_BY_OPERATORS = ("late", "incomplete")
@@ -26,14 +26,14 @@ class Totals:
         self._bytes: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
 
-    def add(self, site: Figures) -> None:
+    def add(self, site: SiteStatistics) -> None:
         """The last figures of a site that counts anew, or is gone."""
         for name, stream in site["streams"].items():
             self._windows[name] += stream["windows"]
             self._bytes[name] += stream["bytes"]
         self._dropped += _dropped_by_operators(site)
 
-    def document(self, streams: Iterable[PlanStream], sites: Mapping[str, Figures]) -> dict[str, Any]:
+    def document(self, streams: Iterable[PlanStream], sites: Mapping[str, SiteStatistics]) -> dict[str, Any]:
         """As plain JSON, together with the present ``sites``: ``read`` and ``delivered`` by stream of the query's
         ``streams``, and what operators ``dropped``, by reason."""
         now = {name: stream for site in sites.values() for name, stream in site["streams"].items()}
@@ -45,7 +45,7 @@ class Totals:
             "dropped": dict(dropped),
         }
 
-    def _stream(self, name: str, now: Figures) -> dict[str, Any]:
+    def _stream(self, name: str, now: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "windows": self._windows[name] + now.get("windows", 0),
             "bytes": self._bytes[name] + now.get("bytes", 0),
@@ -53,7 +53,7 @@ class Totals:
         }
 
 
-def _dropped_by_interface(stream: Figures) -> dict[str, int]:
+def _dropped_by_interface(stream: Mapping[str, Any]) -> dict[str, int]:
     """Dropped windows by reason. An interface stays when its query is rescaled, and counts on."""
     return {
         key.removeprefix(DROPPED): int(count)
@@ -62,7 +62,7 @@ def _dropped_by_interface(stream: Figures) -> dict[str, int]:
     }
 
 
-def _dropped_by_operators(site: Figures) -> Counter[str]:
+def _dropped_by_operators(site: SiteStatistics) -> Counter[str]:
     """Dropped windows by reason; reasons without any are left out when such counters are added."""
     operators = site["operators"].values()
     counts = {reason: sum(int(one.get(reason, 0)) for one in operators) for reason in DROPPED_BY_OPERATORS}

@@ -7,12 +7,11 @@ It knows operators, functions and channels, but not where it is hosted (`gsdm_gr
 from gsdm_grid.engine.memory import keep_freed_memory
 from gsdm_grid.engine.node import Schedule, WorkingNode, check_schedule
 from gsdm_grid.engine.package_staging import piece
-from gsdm_grid.engine.runner import Bootstrap, Waker, run_node, unpack_error
+from gsdm_grid.engine.runner import Bootstrap, run_node, unpack_error
 
 __all__ = [
     "Bootstrap",
     "Schedule",
-    "Waker",
     "WorkingNode",
     "check_schedule",
     "keep_freed_memory",

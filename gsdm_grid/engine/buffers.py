@@ -20,7 +20,9 @@ from gsdm_grid.engine.statistics import StreamStatistics
 from gsdm_grid.errors import GsdmError, InternalError, QueryError
 from gsdm_grid.functions import raised_by_user_code
 from gsdm_grid.interfaces import EndOfStream, InterfaceContext, StreamInterface
-from gsdm_grid.model import NO_MARK, PhysicalWindow, cut, shifted
+from gsdm_grid.model import NO_MARK, NO_TIME_MARK, PhysicalWindow, cut, shifted
+from gsdm_grid.operators import TimeOrder
+from gsdm_grid.plan import ORDERED, StreamOrder
 
 T = TypeVar("T")
 MEMORY_BLOCKS = 8
@@ -91,15 +93,27 @@ class SourceStream(InputStream):
     comes. Windows that come with numbers keep them, if the stream can be read again; else they only keep their
     distances. (Those of an interface that is not ``placed`` are numbered anew: what blocks of other streams say about
     their places, and their marks, does not hold for this one.)
+
+    Windows are numbered in the order of time that was declared for the stream, into which they are brought here.
     """
 
-    def __init__(self, name: str, interface: StreamInterface, block_bytes: int, start_at: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        interface: StreamInterface,
+        block_bytes: int,
+        start_at: int = 0,
+        order: StreamOrder = ORDERED,
+    ) -> None:
         super().__init__(name)
         if start_at < 0:
             raise InternalError(f"input stream {name!r} cannot begin at window {start_at}")
         self.interface = interface
         self.position = start_at
         self._seek = start_at > 0
+        self._skip = 0  # windows to pass over, in a stream that can only be sorted from its beginning
+        self._order = order
+        self.time_order = TimeOrder(order, name)
         self._open = False
         self.ended = True
         self.stop_at: int | None = None
@@ -117,7 +131,8 @@ class SourceStream(InputStream):
         self._open = True
         if self._seek and self.interface.replayable:
             self._rest = None
-            self._call(lambda: self.interface.seek(self.position))
+            self._skip = self.position if self._order.renumbers else 0
+            self._call(lambda: self.interface.seek(self.position - self._skip))
         self._seek = False
         self.ended = False
 
@@ -164,10 +179,32 @@ class SourceStream(InputStream):
         """At most so many windows, whatever the interface gives."""
         block, self._rest = self._rest, None
         if block is None:
-            block = self._call(lambda: self.interface.next(limit))
+            block = self._ordered(limit)
         if block is not None and len(block) > limit:
-            block, self._rest = cut(block, 0, limit), cut(block, limit).stamped(mark=block.mark)
+            block, self._rest = cut(block, 0, limit), cut(block, limit).marked_as(block)
         return block
+
+    def _ordered(self, limit: int) -> PhysicalWindow | None:
+        """The next windows whose turn it is, by their timestamps."""
+        try:
+            block = self._call(lambda: self.interface.next(limit))
+        except EndOfStream:
+            if (rest := self.time_order.rest()) is None:
+                raise
+            return self._unskipped(rest)
+        if block is None:
+            return None
+        if not self.interface.placed:
+            block = block.stamped(time_mark=NO_TIME_MARK)
+        ordered = self.time_order.take(block)
+        return None if ordered is None else self._unskipped(ordered)
+
+    def _unskipped(self, block: PhysicalWindow) -> PhysicalWindow:
+        if not self._skip:
+            return block
+        skipped = min(self._skip, len(block))
+        self._skip -= skipped
+        return cut(block, skipped).stamped(time_mark=block.time_mark)
 
     def _numbered(self, block: PhysicalWindow) -> PhysicalWindow:
         if not self.interface.placed:
@@ -294,6 +331,8 @@ class ChannelOutput(_Output):
         if isinstance(item, PhysicalWindow) and not len(item) and item.halo is None:
             self._mark = item
             return
+        if self._mark is not None and isinstance(item, PhysicalWindow) and item.time_mark < self._mark.time_mark:
+            item = item.stamped(halo=item.halo, time_mark=self._mark.time_mark)
         if isinstance(item, End):
             self.flush()
         self._mark = None

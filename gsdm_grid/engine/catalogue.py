@@ -95,7 +95,7 @@ def _time_overlap(planned: PlanOperator, inputs: Sequence[StreamType]) -> Stream
 
 
 def _union(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:  # noqa: ARG001
-    return Union()
+    return Union(len(inputs))
 
 
 def _key_join(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:

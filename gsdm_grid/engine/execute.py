@@ -16,7 +16,7 @@ import numpy as np
 
 from gsdm_grid.errors import FlowError, FunctionError
 from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, function_value, is_library, raised_by_user_code
-from gsdm_grid.model import NO_MARK, LogicalWindow, PhysicalWindow, StreamType, cut
+from gsdm_grid.model import NO_MARK, NO_TIME_MARK, LogicalWindow, PhysicalWindow, StreamType, cut
 from gsdm_grid.operators import Blocks, Kept, Snapshot, StreamOperator
 
 
@@ -73,6 +73,8 @@ class Execute(StreamOperator):
         self._views = [StreamView(given, function.whole, single_for) for given in input_types]
         self._marks = [NO_MARK] * len(input_types)
         self._mark = NO_MARK
+        self._time_marks: list[int] = [NO_TIME_MARK] * len(input_types)
+        self._time_mark: int = NO_TIME_MARK
         self._short: StreamView | None = None
         self._combining = function.kind == "combining"
         self._stateful = function.init is not None
@@ -92,6 +94,7 @@ class Execute(StreamOperator):
         """See `StreamOperator`."""
         self._views[port].feed(block)
         self._marks[port] = max(self._marks[port], block.mark)
+        self._time_marks[port] = max(self._time_marks[port], block.time_mark)
         results = self._execute_whole() if self._function.whole and not self._combining else self._execute_each()
         for view in self._views:
             view.forget()
@@ -107,6 +110,8 @@ class Execute(StreamOperator):
         progress = {
             "marks": list(self._marks),
             "mark": self._mark,
+            "time_marks": list(self._time_marks),
+            "time_mark": self._time_mark,
             "history_ns": [view.history_ns for view in self._views],
             "short": None if self._short is None else self._views.index(self._short),
         }
@@ -122,6 +127,7 @@ class Execute(StreamOperator):
                 view.keep(kept.at, kept.windows)
         if (progress := snapshot.progress) is not None:
             self._marks, self._mark = list(progress["marks"]), progress["mark"]
+            self._time_marks, self._time_mark = list(progress["time_marks"]), progress["time_mark"]
             self._short = None if progress["short"] is None else self._views[progress["short"]]
             for view, history_ns in zip(self._views, progress["history_ns"], strict=True):
                 view.history_ns = history_ns
@@ -192,7 +198,8 @@ class Execute(StreamOperator):
             for made in self._windows(result):
                 if isinstance(made, PhysicalWindow):
                     self._pack(blocks, windows, ordinals)
-                    blocks.append(made.stamped(ordinals=np.full(len(made), ordinal, np.int64), mark=NO_MARK))
+                    places = np.full(len(made), ordinal, np.int64)
+                    blocks.append(made.stamped(ordinals=places, mark=NO_MARK, time_mark=NO_TIME_MARK))
                 else:
                     windows.append(made)
                     ordinals.append(ordinal)
@@ -236,18 +243,42 @@ class Execute(StreamOperator):
         raise FunctionError(self._vertex, self._function.name, cause)
 
     def _with_mark(self, blocks: list[PhysicalWindow]) -> Blocks:
-        """Put the mark on the last result, or send it alone if it moved and there is no result."""
+        """Put the marks on the last result, or send them alone if they moved and there is no result.
+
+        What is still to be executed holds them back: its results are not earlier than the window at the cursor.
+        """
+        self._check_time(blocks)
         mark = min(
             (int(view.block.ordinals[view.at]) - 1 if view.at < len(view.block) else seen)
             for view, seen in zip(self._views, self._marks, strict=True)
         )
-        if mark > self._mark:
-            self._mark = mark
+        time_mark = min(map(self._passed_time, self._views, self._time_marks))
+        if mark > self._mark or time_mark > self._time_mark:
+            self._mark, self._time_mark = max(self._mark, mark), max(self._time_mark, time_mark)
             if blocks and len(blocks[-1]):
-                blocks[-1] = blocks[-1].stamped(mark=mark)
+                blocks[-1] = blocks[-1].stamped(mark=self._mark, time_mark=self._time_mark)
             else:
-                blocks.append(PhysicalWindow.empty(self._output, mark))
-        return [block for block in blocks if len(block) or block.mark > NO_MARK]
+                blocks.append(PhysicalWindow.empty(self._output, self._mark, time_mark=self._time_mark))
+        return [block for block in blocks if block.tells]
+
+    @staticmethod
+    def _passed_time(view: StreamView, time_mark: int) -> int:
+        if time_mark == NO_TIME_MARK or view.at >= len(view.block):
+            return time_mark
+        return min(time_mark, int(view.block.ts[view.at :].min()) - 1)
+
+    def _check_time(self, blocks: list[PhysicalWindow]) -> None:
+        """Results must not be earlier than what was said to be over."""
+        for number, block in enumerate(blocks):
+            if block.time_mark != NO_TIME_MARK:  # that of the input, which a function has passed on with its columns
+                blocks[number] = block.stamped(time_mark=NO_TIME_MARK)
+            if self._time_mark != NO_TIME_MARK and len(block) and (earliest := int(block.ts.min())) <= self._time_mark:
+                raise FunctionError(
+                    self._vertex,
+                    self._function.name,
+                    f"returned a window at {earliest} ns, but its stream has passed {self._time_mark} ns: results must "
+                    "not be earlier than the first window that the function still uses",
+                )
 
 
 def _compact(ordinals: list[int]) -> Any:

@@ -35,7 +35,7 @@ from gsdm_grid.interfaces import (
     TapSource,
     interfaces,
 )
-from gsdm_grid.model import NO_MARK, Clock, PhysicalWindow, SystemClock
+from gsdm_grid.model import Clock, PhysicalWindow, SystemClock
 from gsdm_grid.operators import Blocks, Snapshot, StreamOperator
 from gsdm_grid.plan import PlanOperator, PlanStream
 
@@ -111,7 +111,6 @@ class WorkingNode:
         self.plane = plane
         self.active = False
         self.dropped = False
-        self.overloaded = False
         self._context = context
         self._live = dict(live or {})
         self._clock = clock or SystemClock()
@@ -147,7 +146,11 @@ class WorkingNode:
             return  # kept when the site was cleared
         if planned.kind == "source":
             source = SourceStream(
-                planned.name, self._interface(planned), settings["block_bytes"], settings.get("start_at", 0)
+                planned.name,
+                self._interface(planned),
+                settings["block_bytes"],
+                settings.get("start_at", 0),
+                planned.order,
             )
             self._inputs[planned.name] = source
         elif planned.kind == "sink":
@@ -299,9 +302,6 @@ class WorkingNode:
     def _do_statistics(self) -> dict[str, Any]:
         return self.report()
 
-    def _do_ping(self) -> None:
-        return None
-
     def _do_drop(self) -> None:
         self.drop()
 
@@ -447,7 +447,7 @@ class WorkingNode:
     def _emit(self, operator: ActiveOperator, blocks: Blocks) -> None:
         if operator.by_number:
             for block, outputs in zip(blocks, operator.by_number, strict=False):
-                if len(block) or block.mark > NO_MARK:
+                if block.tells:
                     self._put(operator, block, outputs)
             return
         for block in blocks:
@@ -506,7 +506,7 @@ class WorkingNode:
             if isinstance(side, SinkOutput) and isinstance(side.interface, Taps):
                 told["streams"][name]["readers"] = side.interface.readers()
             if isinstance(side, SourceStream):
-                told["streams"][name]["position"] = side.position
+                told["streams"][name] |= {"position": side.position, "dropped_late": side.time_order.late}
             if isinstance(side, ChannelStream) and side.inlet is not None:
                 told["streams"][name]["duplicates"] = side.inlet.duplicates
             if isinstance(side, ChannelOutput):

@@ -21,6 +21,7 @@ import zmq
 from gsdm_grid.channels import (
     DataPlane,
     InstallationKey,
+    Waker,
     local_address,
     machine_id,
     shared_memory,
@@ -66,39 +67,6 @@ def unpack_error(data: Mapping[str, Any]) -> GsdmError:
 
     kind = getattr(errors, str(data["type"]), InternalError)
     return kind(*data["args"]) if issubclass(kind, GsdmError) else InternalError(str(data))
-
-
-class Waker:
-    """Lets other threads end the runner's waiting."""
-
-    def __init__(self) -> None:
-        self._read, self._write = socket.socketpair()
-        self._read.setblocking(False)
-        self._write.setblocking(False)
-
-    def fileno(self) -> int:
-        """For polling."""
-        return self._read.fileno()
-
-    def wake(self) -> None:
-        """End the present or next wait. Any thread."""
-        try:
-            self._write.send(b"w")
-        except OSError:
-            return  # full means awake already; closed means there is nobody to wake
-
-    def clear(self) -> None:
-        """Forget wake-ups so far."""
-        try:
-            while self._read.recv(4096):
-                pass
-        except BlockingIOError:
-            return
-
-    def close(self) -> None:
-        """Close both ends."""
-        self._read.close()
-        self._write.close()
 
 
 def run_node(bootstrap: Bootstrap, live: Mapping[str, StreamInterface] | None = None) -> dict[str, Any]:

@@ -143,7 +143,7 @@ def sample_ts(start_ts: int, sample: int, sample_rate: Fraction) -> int:
 
 
 @dataclass(frozen=True)
-class Segment:
+class Capture:
     """Consecutive samples in a file, and the timestamp of the first."""
 
     byte: int
@@ -152,7 +152,7 @@ class Segment:
 
 
 class RawRecording:
-    """Windows of raw samples in a mapped file. A window never crosses the border of a segment."""
+    """Windows of raw samples in a mapped file. A window never crosses the border of a capture."""
 
     def __init__(
         self,
@@ -160,17 +160,17 @@ class RawRecording:
         stream_type: StreamType,
         layout: SampleFormat,
         rate: Fraction,
-        segments: Sequence[Segment],
+        captures: Sequence[Capture],
     ) -> None:
         self._type = stream_type
         self._layout = layout
         self._rate = rate
-        self._segments = segments
+        self._captures = captures
         self._raw: Array = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
         self._firsts = [0]
-        for segment in segments:
-            self._firsts.append(self._firsts[-1] + segment.samples // layout.window)
-        self.tail_samples = sum(segment.samples % layout.window for segment in segments)
+        for capture in captures:
+            self._firsts.append(self._firsts[-1] + capture.samples // layout.window)
+        self.tail_samples = sum(capture.samples % layout.window for capture in captures)
 
     @property
     def windows(self) -> int:
@@ -189,13 +189,13 @@ class RawRecording:
         at = bisect.bisect_right(self._firsts, start) - 1
         stop = min(stop, self._firsts[at + 1])
         size = self._layout.window_bytes
-        byte = self._segments[at].byte + (start - self._firsts[at]) * size
+        byte = self._captures[at].byte + (start - self._firsts[at]) * size
         raw = self._raw[row_slice(byte, byte + (stop - start) * size, len(self._raw))]
         return self._layout.decode(self._type, raw, [self._ts(at, row) for row in range(start, stop)])
 
-    def _ts(self, segment: int, row: int) -> int:
-        sample = (row - self._firsts[segment]) * self._layout.window
-        return sample_ts(self._segments[segment].start_ts, sample, self._rate)
+    def _ts(self, capture: int, row: int) -> int:
+        sample = (row - self._firsts[capture]) * self._layout.window
+        return sample_ts(self._captures[capture].start_ts, sample, self._rate)
 
 
 class RawSource(RecordedSource):
@@ -260,8 +260,8 @@ class RawIqSource(RawSource):
     def load_raw(self) -> RawRecording:
         """See `RawSource`."""
         samples = max(0, self.path.stat().st_size - self._header_bytes) // self._layout.sample_bytes
-        segment = Segment(self._header_bytes, samples, int(self.options.get("start_ts", 0)))
-        return RawRecording(self.path, self.stream_type, self._layout, self._sample_rate, [segment])
+        capture = Capture(self._header_bytes, samples, int(self.options.get("start_ts", 0)))
+        return RawRecording(self.path, self.stream_type, self._layout, self._sample_rate, [capture])
 
 
 interfaces.add("raw_iq", RawIqSource)

@@ -24,10 +24,10 @@ from gsdm_grid.errors import ChannelError, QueryError, SchemaError
 from gsdm_grid.interfaces.interface import equally_long, interfaces, path_in
 from gsdm_grid.interfaces.player import positive
 from gsdm_grid.interfaces.raw_iq import (
+    Capture,
     RawRecording,
     RawSource,
     SampleFormat,
-    Segment,
     sample_ts,
     vectors,
 )
@@ -93,10 +93,10 @@ class SigmfInterface(RawSource):
             if trailing < 0:
                 raise ValueError(f"core:trailing_bytes is {trailing}")
             size = data.stat().st_size - trailing
-            segments = _segments(captures, layout.sample_bytes, size, exact)
+            parts = _parts_of_file(captures, layout.sample_bytes, size, exact)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise QueryError(f"interface 'sigmf': {str(self.meta_path)!r} is not valid: {error!r}") from error
-        return RawRecording(data, self.stream_type, layout, exact, segments)
+        return RawRecording(data, self.stream_type, layout, exact, parts)
 
     def insert(self, block: PhysicalWindow) -> None:
         """See `StreamInterface`."""
@@ -194,9 +194,9 @@ def _nice(rate: Fraction) -> Fraction:
     return Fraction(round(rate)) if abs(rate - round(rate)) < Fraction(1, 1000) else Fraction(float(rate))
 
 
-def _segments(captures: list[Any], sample_bytes: int, size: int, rate: Fraction) -> list[Segment]:
+def _parts_of_file(captures: list[Any], sample_bytes: int, size: int, rate: Fraction) -> list[Capture]:
     """Captures as parts of the file. One without a time goes on from the one before it."""
-    made: list[Segment] = []
+    parts: list[Capture] = []
     starts = [int(capture.get("core:sample_start", 0)) for capture in captures]
     headers = [int(capture.get("core:header_bytes", 0)) for capture in captures]
     if starts != sorted(starts) or starts[0] < 0 or min(headers) < 0:
@@ -207,10 +207,10 @@ def _segments(captures: list[Any], sample_bytes: int, size: int, rate: Fraction)
         if "core:datetime" in capture:
             ts = _from_text(capture["core:datetime"])
         else:
-            ts = sample_ts(made[-1].start_ts, starts[index] - starts[index - 1], rate) if made else 0
+            ts = sample_ts(parts[-1].start_ts, starts[index] - starts[index - 1], rate) if parts else 0
         byte = starts[index] * sample_bytes + sum(headers[: index + 1])
-        made.append(Segment(byte, max(0, stop - starts[index]), ts))
-    return made
+        parts.append(Capture(byte, max(0, stop - starts[index]), ts))
+    return parts
 
 
 def _to_text(ts: int) -> str:

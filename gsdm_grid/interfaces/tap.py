@@ -20,8 +20,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-
 from gsdm_grid.channels import (
     End,
     Inlet,
@@ -36,7 +34,7 @@ from gsdm_grid.interfaces.interface import (
     interfaces,
 )
 from gsdm_grid.interfaces.overload import OverloadBuffer
-from gsdm_grid.model import PhysicalWindow, StreamType, as_array, cut
+from gsdm_grid.model import PhysicalWindow, StreamPosition, StreamType, cut
 
 TAP_SINK, TAP_SOURCE = "taps", "tap"
 TAKE = 1 << 20  # windows taken from a buffer at a time; its bytes are limited there
@@ -174,8 +172,7 @@ class TapSource(StreamInterface):
         self._items: deque[Item] = deque()
         self._taken = 0
         self._resting = False
-        self._last = (-1, 0)  # the ordinal read last, and how many windows had it
-        self._skip = (-1, 0)
+        self._position = StreamPosition()
 
     def listen(self, channel: str, replayable: bool) -> None:
         """What the next run reads; said before it is opened."""
@@ -188,26 +185,30 @@ class TapSource(StreamInterface):
             raise InternalError("a tap can only be read by a working node that was told which")
         self._items.clear()
         self._taken, self._resting = 0, False
-        self._skip = self._last if self.replayable else (-1, 0)
+        if self.replayable:
+            self._position.expect_duplicates()
+        else:
+            self._position = StreamPosition()
         self._inlet = context.plane.inlet(self._channel, self.stream_type, self._arrived)
 
     def seek(self, ordinal: int) -> None:
         """See `StreamInterface`: what comes before is left out."""
-        self._last = self._skip = (ordinal - 1, 1 << 62)
+        self._position = StreamPosition.before(ordinal)
+        self._position.expect_duplicates()
 
     def next(self, limit: int) -> PhysicalWindow | None:
         """See `StreamInterface`."""
         while self._items and isinstance(self._items[0], PhysicalWindow):
-            block = self._unread(self._items[0])
+            block = self._position.without_duplicates(self._items[0])
             if len(block) > limit:
-                self._items[0] = cut(block, limit).stamped(mark=block.mark)
+                self._items[0] = cut(block, limit).marked_as(block)
                 block = cut(block, 0, limit)
             else:
                 self._items.popleft()
                 self._taken += 1
             self._progress()
             if len(block):
-                self._remember(block)
+                self._position.advance(block)
                 return block
         self._progress()
         if self._items:
@@ -239,26 +240,6 @@ class TapSource(StreamInterface):
     def _progress(self) -> None:
         if self._inlet is not None:
             self._inlet.progress(self._taken, self._taken, idle=not self._items)
-
-    def _unread(self, block: PhysicalWindow) -> PhysicalWindow:
-        """Without what an earlier run has read, which may be some of the windows that a function gave for one."""
-        last, count = self._skip
-        if last < 0 or not len(block):
-            return block
-        ordinals = as_array(block.ordinals)
-        behind = int(np.searchsorted(ordinals, last, side="left"))
-        same = int(np.searchsorted(ordinals, last, side="right")) - behind
-        left_out = min(same, count)
-        self._skip = (last, count - left_out) if behind + same == len(block) else (-1, 0)
-        seen = behind + left_out
-        return block if not seen else cut(block, seen).stamped(mark=block.mark)
-
-    def _remember(self, block: PhysicalWindow) -> None:
-        last = int(block.ordinals[-1])
-        ordinals = as_array(block.ordinals)
-        count = len(ordinals) - int(np.searchsorted(ordinals, last, side="left"))
-        before, counted = self._last
-        self._last = (last, count + (counted if before == last else 0))
 
 
 interfaces.add(TAP_SINK, Taps)

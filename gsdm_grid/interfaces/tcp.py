@@ -30,6 +30,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
+from gsdm_grid.channels import Waker
 from gsdm_grid.errors import ChannelError
 from gsdm_grid.interfaces.interface import InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.interfaces.overload import OverloadBuffer
@@ -40,25 +41,24 @@ from gsdm_grid.interfaces.udp import (
     HEADER,
     Address,
     Header,
-    Interrupt,
+    body_pieces,
     decode_body,
-    encode_body,
     parse_address,
     resolve,
     schema_of,
     show_address,
     wait_for,
 )
-from gsdm_grid.model import Clock, PhysicalWindow, StreamType
+from gsdm_grid.model import Clock, PhysicalWindow, StreamPosition, StreamType
 
 _LENGTH = struct.Struct("<I")
 _RETRY_S = 0.05
 _CHUNK = 1 << 18
 
 
-def make_frame(header: Header, body: bytes = b"") -> bytes:
-    """A message with its length in front."""
-    return b"".join([_LENGTH.pack(HEADER.size + len(body)), header.pack(), body])
+def make_frame(header: Header, *body: Any) -> bytes:
+    """A message with its length in front; its body may come in pieces."""
+    return b"".join([_LENGTH.pack(HEADER.size + sum(map(len, body))), header.pack(), *body])
 
 
 class FrameReader:
@@ -108,7 +108,7 @@ class _Line:
         if listen:
             self.server = self._listen()
         self.address: Address = self.server.getsockname()[:2] if self.server else asked
-        self.interrupt = Interrupt()
+        self.waker = Waker()
 
     def _listen(self) -> socket.socket:
         family, address = resolve("tcp", self._asked, socket.SOCK_STREAM)
@@ -136,7 +136,7 @@ class _Line:
         deadline = self._clock.monotonic_s() + self._timeout_s
         while not self.stop.is_set():
             if self.server is not None:
-                wait_for([self.server, self.interrupt])
+                wait_for([self.server, self.waker])
                 client = self.accept()
                 if client is not None:
                     return client
@@ -165,8 +165,8 @@ class _Line:
         code = sock.connect_ex(address)
         while code == errno.EINPROGRESS and not self.stop.is_set():
             left = deadline - self._clock.monotonic_s()
-            _, writable = wait_for([self.interrupt], [sock], max(0.0, left))
-            self.interrupt.clear()
+            _, writable = wait_for([self.waker], [sock], max(0.0, left))
+            self.waker.clear()
             if writable:
                 code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             elif left <= 0:
@@ -181,7 +181,7 @@ class _Line:
         """After the thread has ended."""
         if self.server is not None:
             self.server.close()
-        self.interrupt.close()
+        self.waker.close()
 
 
 def _prepared(sock: socket.socket) -> socket.socket:
@@ -200,7 +200,7 @@ class _Receiver:
         self._end_on_close = bool(options.get("end_on_close", False))
         self.buffer = OverloadBuffer.from_options(options, "block")
         self._session = 0
-        self._position: int | None = None
+        self._position = StreamPosition()
         self._cut: Header | None = None
         self._counts = dict.fromkeys(
             ("connections", "dropped_malformed", "dropped_incomplete", "dropped_missing", "duplicates"), 0
@@ -224,13 +224,13 @@ class _Receiver:
         """Read until the connection ends; whether the stream has ended with it."""
         frames = FrameReader(self._max_bytes)
         if self._session == 0:
-            self._position = None
+            self._position = StreamPosition()
         try:
             while not line.stop.is_set():
                 try:
                     data = sock.recv(_CHUNK)
                 except BlockingIOError:
-                    wait_for([sock, line.interrupt])
+                    wait_for([sock, line.waker])
                     continue
                 if not data:
                     break
@@ -267,8 +267,8 @@ class _Receiver:
     def accept(self, header: Header, body: bytes) -> bool:
         """Take one message; whether it ends the stream."""
         if header.session != self._session:
-            self._session, self._position = header.session, None
-        if self._position is not None and header.first < self._position:
+            self._session, self._position = header.session, StreamPosition()
+        if self._position.has_passed(header.first):
             self._counts["duplicates"] += header.windows
             return False
         block = None
@@ -279,9 +279,8 @@ class _Receiver:
                 self._counts["dropped_malformed"] += 1
                 return False
         lost = self._settle_cut(header)
-        if self._position is not None:
-            self._counts["dropped_missing"] += max(0, header.first - self._position - lost)
-        self._position = header.first + header.windows
+        self._counts["dropped_missing"] += max(0, self._position.missing_before(header.first) - lost)
+        self._position.advance_to(header.first + header.windows - 1)
         if block is not None:
             self.buffer.put(block)
         return block is None
@@ -355,7 +354,7 @@ class _Sender:
     def insert(self, block: PhysicalWindow, line: _Line) -> None:
         """See `StreamInterface`."""
         header = Header(BYTE_ORDER, self._session, self._schema, self._first, len(block))
-        self._push(make_frame(header, encode_body(block)), len(block), line)
+        self._push(make_frame(header, *body_pieces(block)), len(block), line)
         self._first += len(block)
 
     def finish(self, line: _Line) -> None:
@@ -377,7 +376,7 @@ class _Sender:
                     self._counts["dropped_no_client"] += windows
                 elif windows or not self._listen:
                     self._orphans.append((frame, windows))
-        line.interrupt.set()
+        line.waker.wake()
 
     def run(self, line: _Line, clock: Clock, wake: Callable[[], None]) -> None:
         """Send until the line is told to stop and everything is sent or the time for it is up."""
@@ -427,8 +426,8 @@ class _Sender:
         busy = [sock for sock, client in socks.items() if client.frames]
         listening = [line.server] if line.server is not None and not line.stop.is_set() else []
         timeout_s = None if self._drain_until is None else max(0.0, self._drain_until - clock.monotonic_s())
-        readable, writable = wait_for([line.interrupt, *listening, *socks], busy, timeout_s)
-        line.interrupt.clear()
+        readable, writable = wait_for([line.waker, *listening, *socks], busy, timeout_s)
+        line.waker.clear()
         if line.server in readable:
             newcomer = line.accept()
             if newcomer is not None:
@@ -569,7 +568,7 @@ class TcpInterface(StreamInterface):
             return
         line.stop.set()
         self._receiver.buffer.close()
-        line.interrupt.set()
+        line.waker.wake()
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.join()

@@ -8,19 +8,17 @@ time of their arrival); ``receive_bytes`` (the socket's buffer); ``reassembly_by
 `overload`, whose policy is ``drop_oldest`` unless told. Of a sink: ``datagram_bytes``, the largest datagram
 to send.
 
-A *message* is a few windows of one block: a header, then the wire form of `gsdm_grid.model.wire`. All
-numbers are little-endian; the header is 36 bytes::
+A *message* is a few windows of one block: a header, then a body. All numbers are little-endian; the header
+is 36 bytes::
 
-    magic 4s "GSDM" | version u8 = 1 | flags u8 | reserved u16 = 0 | session u32 | schema u32
+    magic 4s "GSDM" | version u8 = 2 | flags u8 | reserved u16 = 0 | session u32 | schema u32
     first u64 | windows u32 | part u32 | parts u32
 
 ``flags``: 1 = the buffers are big-endian, 2 = the stream has ended (no body). ``session`` is new whenever a
 sender starts; ``schema`` is `schema_of` the stream type, or 0 for senders that do not check; ``first``
 counts the windows sent before this message and so identifies it and shows what is missing; a message that
 is too large for a datagram goes in ``parts``, of which ``part`` counts from 0. The body, all parts put
-together::
-
-    u32 length of the wire header | wire header | u16 number of buffers | u64 length of each | the buffers
+together, is the windows as `gsdm_grid.model.wire` packs them; where they are in their stream is left out.
 
 Whatever is wrong with a datagram is counted, never raised: ``dropped_malformed`` (datagrams),
 ``dropped_incomplete`` (windows of which a part was lost), ``dropped_missing`` (windows that never came),
@@ -29,7 +27,6 @@ Whatever is wrong with a datagram is counted, never raised: ``dropped_malformed`
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import selectors
 import socket
@@ -45,16 +42,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from gsdm_grid.channels import Waker
 from gsdm_grid.errors import ChannelError, QueryError
 from gsdm_grid.interfaces.interface import InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.interfaces.overload import OverloadBuffer
 from gsdm_grid.interfaces.player import positive
 from gsdm_grid.interfaces.raw_iq import SampleFormat, header_bytes, sample_ts
-from gsdm_grid.model import Clock, PhysicalWindow, StreamType, SystemClock, cut, wire
+from gsdm_grid.model import Clock, PhysicalWindow, StreamPosition, StreamType, SystemClock, cut, wire
 
 Address = tuple[str, int]
 HEADER = struct.Struct("<4sBBHIIQIII")
-MAGIC, VERSION = b"GSDM", 1
+MAGIC, VERSION = b"GSDM", 2
 BIG_ENDIAN, END = 1, 2
 BYTE_ORDER = BIG_ENDIAN if sys.byteorder == "big" else 0
 _MAX_DATAGRAM = 65507
@@ -130,44 +128,30 @@ class Header(NamedTuple):
         return header
 
 
+def body_pieces(block: PhysicalWindow) -> list[Any]:
+    """The body of the message that carries these windows, as pieces to be joined."""
+    return wire.pack(PhysicalWindow(block.type, block.columns))
+
+
 def encode_body(block: PhysicalWindow) -> bytes:
     """The body of the message that carries these windows."""
-    described, arrays = wire.describe(PhysicalWindow(block.type, block.columns))
-    buffers = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
-    lengths = struct.pack(f"<H{len(buffers)}Q", len(buffers), *map(len, buffers))
-    return b"".join([struct.pack("<I", len(described)), described, lengths, *buffers])  # type: ignore[list-item]
+    return b"".join(body_pieces(block))
 
 
 def decode_body(stream_type: StreamType, header: Header, body: bytes) -> PhysicalWindow:
     """Inverse of `encode_body`; anything that does not fit the header or the type is a `ChannelError`."""
     if header.schema not in (0, schema_of(stream_type)) or header.flags & BIG_ENDIAN != BYTE_ORDER:
         raise ChannelError(f"a message of another stream type or byte order than {stream_type.name!r} has here")
-    try:
-        (size,) = struct.unpack_from("<I", body)
-        described = body[4 : 4 + size]
-        (count,) = struct.unpack_from("<H", body, 4 + size)
-        lengths = struct.unpack_from(f"<{count}Q", body, 6 + size)
-        at = 6 + size + 8 * count
-        if at + sum(lengths) != len(body):
-            raise ChannelError(f"buffers of {sum(lengths)} bytes announced, {len(body) - at} present")
-        buffers = []
-        for length in lengths:
-            buffers.append(body[at : at + length])
-            at += length
-        block = wire.rebuild(stream_type, described, buffers)
-    except struct.error as error:
-        raise ChannelError(f"malformed message of type {stream_type.name!r}: {error}") from None
-    if len(block) != header.windows:
-        raise ChannelError(f"{header.windows} windows announced, {len(block)} present")
+    block = wire.unpack(stream_type, body, header.windows)
     return PhysicalWindow(stream_type, block.columns)
 
 
 @dataclass
-class _Sender:
-    """What is known about one sender: its session, what was delivered, and messages not yet complete."""
+class _Session:
+    """What is known about one session of a sender: what was delivered, and messages not yet complete."""
 
-    session: int
-    position: int | None = None
+    number: int
+    position: StreamPosition = field(default_factory=StreamPosition)
     pending: dict[int, tuple[Header, dict[int, bytes]]] = field(default_factory=dict)
 
 
@@ -181,7 +165,7 @@ class Reassembly:
         self._type = stream_type
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._senders: OrderedDict[Any, _Sender] = OrderedDict()
+        self._senders: OrderedDict[Any, _Session] = OrderedDict()
         self.ended = False
         self.reassembling = 0
         self.counts = dict.fromkeys(("dropped_malformed", "dropped_incomplete", "dropped_missing", "late_datagrams"), 0)
@@ -196,73 +180,71 @@ class Reassembly:
 
     def reset(self) -> None:
         """Give up what is incomplete: the rest will not come."""
-        for state in self._senders.values():
-            self._give_up(state, None)
+        for session in self._senders.values():
+            self._give_up(session, None)
 
     def _accept(self, sender: Any, datagram: bytes) -> PhysicalWindow | None:
         header = Header.unpack(datagram)
-        state = self._state(sender, header.session)
-        if state.position is not None and header.first < state.position:
+        session = self._session(sender, header.session)
+        if session.position.has_passed(header.first):
             self.counts["late_datagrams"] += 1
             return None
         if header.flags & END:
-            self._advance(state, header.first)
+            self._advance(session, header)
             self.ended = True
             return None
-        body = self._assemble(state, header, datagram)
+        body = self._assemble(session, header, datagram)
         if body is None:
             return None
         block = decode_body(self._type, header, body)
-        self._advance(state, header.first)
-        state.position = header.first + header.windows
+        self._advance(session, header)
         return block
 
-    def _state(self, sender: Any, session: int) -> _Sender:
-        state = self._senders.get(sender)
-        if state is None or state.session != session:
-            if state is not None:
-                self._give_up(state, None)
-            state = self._senders[sender] = _Sender(session)
+    def _session(self, sender: Any, number: int) -> _Session:
+        session = self._senders.get(sender)
+        if session is None or session.number != number:
+            if session is not None:
+                self._give_up(session, None)
+            session = self._senders[sender] = _Session(number)
             if len(self._senders) > _MAX_SENDERS:
                 self._give_up(self._senders.popitem(last=False)[1], None)
         self._senders.move_to_end(sender)
-        return state
+        return session
 
-    def _assemble(self, state: _Sender, header: Header, datagram: bytes) -> bytes | None:
+    def _assemble(self, session: _Session, header: Header, datagram: bytes) -> bytes | None:
         if header.parts == 1:
             return datagram[HEADER.size :]
-        if header.first not in state.pending:
-            state.pending[header.first] = (header, {})
+        if header.first not in session.pending:
+            session.pending[header.first] = (header, {})
             self.reassembling += header.windows
-        known, parts = state.pending[header.first]
+        known, parts = session.pending[header.first]
         if header._replace(part=known.part) != known:
             raise ChannelError(f"parts of one message disagree: {known}, {header}")
         if header.part not in parts:
             parts[header.part] = datagram[HEADER.size :]
             self._bytes += len(datagram)
         if len(parts) == header.parts:
-            self._forget(state, header.first)
+            self._forget(session, header.first)
             return b"".join(parts[part] for part in range(header.parts))
         while self._bytes > self._max_bytes:
             oldest = next(other for other in self._senders.values() if other.pending)
             self.counts["dropped_incomplete"] += self._forget(oldest, min(oldest.pending))
         return None
 
-    def _advance(self, state: _Sender, first: int) -> None:
-        """Count what lies between the last delivered message and the one that starts here."""
-        given_up = self._give_up(state, first)
-        if state.position is not None:
-            self.counts["dropped_missing"] += max(0, first - state.position - given_up)
-        state.position = first
+    def _advance(self, session: _Session, header: Header) -> None:
+        """Go on behind a message, and count what lies between the last one and it."""
+        given_up = self._give_up(session, header.first)
+        self.counts["dropped_missing"] += max(0, session.position.missing_before(header.first) - given_up)
+        session.position.advance_to(header.first + header.windows - 1)
 
-    def _give_up(self, state: _Sender, before: int | None) -> int:
-        firsts = [first for first in state.pending if before is None or first < before]
-        windows = sum(self._forget(state, first) for first in firsts)
+    def _give_up(self, session: _Session, before: int | None) -> int:
+        firsts = [first for first in session.pending if before is None or first < before]
+        windows = sum(self._forget(session, first) for first in firsts)
         self.counts["dropped_incomplete"] += windows
         return windows
 
-    def _forget(self, state: _Sender, first: int) -> int:
-        header, parts = state.pending.pop(first)
+    def _forget(self, session: _Session, first: int) -> int:
+        header, parts = session.pending.pop(first)
         self.reassembling -= header.windows
         self._bytes -= sum(len(part) + HEADER.size for part in parts.values())
         return header.windows
@@ -319,35 +301,6 @@ class _RawSamples:
     def reassembling(self) -> int:
         """See `Reassembly`."""
         return 1 if self._part else 0
-
-
-class Interrupt:
-    """Ends a thread's wait for sockets, from another thread."""
-
-    def __init__(self) -> None:
-        self._reader, self._writer = socket.socketpair()
-        self._reader.setblocking(False)
-        self._writer.setblocking(False)
-
-    def set(self) -> None:
-        """Let the present or next wait return at once."""
-        with contextlib.suppress(BlockingIOError):
-            self._writer.send(b"!")
-
-    def clear(self) -> None:
-        """Wait again."""
-        with contextlib.suppress(BlockingIOError):
-            while self._reader.recv(4096):
-                pass
-
-    def fileno(self) -> int:
-        """For ``select``."""
-        return self._reader.fileno()
-
-    def close(self) -> None:
-        """Let go of the sockets."""
-        self._reader.close()
-        self._writer.close()
 
 
 def wait_for(
@@ -412,7 +365,7 @@ class UdpInterface(StreamInterface):
         self._parser = self._make_parser()
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
-        self._interrupt: Interrupt | None = None
+        self._waker: Waker | None = None
         self._closing = False
         self._peer: Any = None
         self._session = 0
@@ -453,22 +406,22 @@ class UdpInterface(StreamInterface):
                 self._parser.clock = context.clock
             self._buffer.open(context.wake)
             self._closing = False
-            self._interrupt = Interrupt()
+            self._waker = Waker()
             self._thread = threading.Thread(
                 target=self._receive,
-                args=(sock, self._interrupt),
+                args=(sock, self._waker),
                 name=f"udp-{show_address(self._asked)}",
                 daemon=True,
             )
             self._thread.start()
 
-    def _receive(self, sock: socket.socket, interrupt: Interrupt) -> None:
+    def _receive(self, sock: socket.socket, waker: Waker) -> None:
         try:
             while not self._closing and not self._parser.ended:
                 try:
                     datagram, sender = sock.recvfrom(_MAX_DATAGRAM + 1)
                 except BlockingIOError:
-                    wait_for([sock, interrupt])
+                    wait_for([sock, waker])
                     continue
                 self._received_datagrams += 1
                 block = self._parser.accept(sender, datagram)
@@ -528,10 +481,10 @@ class UdpInterface(StreamInterface):
         self._closing = True
         self._buffer.close()
         thread, self._thread = self._thread, None
-        if thread is not None and self._interrupt is not None:
-            self._interrupt.set()
+        if thread is not None and self._waker is not None:
+            self._waker.wake()
             thread.join()
-            self._interrupt.close()
+            self._waker.close()
             self._parser.reset()
         if self._socket is not None:
             self._socket.close()
@@ -553,7 +506,7 @@ def _portions(block: PhysicalWindow, room: int) -> Iterator[PhysicalWindow]:
     """Cut a block so that a portion fits a datagram, where a single window does."""
     if not len(block):
         return
-    fixed = 64 + 32 * len(block.columns)
+    fixed = 64 + 48 * len(block.columns)
     count = max(1, int((room - fixed) * len(block) / max(block.nbytes, 1)))
     for start in range(0, len(block), count):
         yield cut(block, start, min(start + count, len(block)))

@@ -8,7 +8,18 @@ from gsdm_grid.model.arrow import SEQ, stream_schema, to_stream_batch
 from gsdm_grid.model.clock import Clock, SystemClock
 from gsdm_grid.model.columns import Array, Column, Ragged, Text, as_dense, as_ragged, check_column, read_only, row_slice
 from gsdm_grid.model.logical import LogicalWindow
-from gsdm_grid.model.physical import NO_MARK, Ordinals, PhysicalWindow, as_array, cut, cut_at, join_ordinals, shifted
+from gsdm_grid.model.physical import (
+    NO_MARK,
+    NO_TIME_MARK,
+    Ordinals,
+    PhysicalWindow,
+    as_array,
+    cut,
+    cut_at,
+    join_ordinals,
+    shifted,
+)
+from gsdm_grid.model.position import StreamPosition
 from gsdm_grid.model.types import (
     NANOSECONDS,
     STREAM,
@@ -23,6 +34,7 @@ from gsdm_grid.model.types import (
 __all__ = [
     "NANOSECONDS",
     "NO_MARK",
+    "NO_TIME_MARK",
     "SEQ",
     "STREAM",
     "Array",
@@ -33,6 +45,7 @@ __all__ = [
     "Ordinals",
     "PhysicalWindow",
     "Ragged",
+    "StreamPosition",
     "StreamType",
     "SystemClock",
     "Text",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from typing_extensions import override
+
 
 class Clock(Protocol):
     """A source of time. Both readings never block."""
@@ -16,13 +18,13 @@ class Clock(Protocol):
         """Seconds that never go back: for time-outs and periods."""
 
 
-class SystemClock:
+class SystemClock(Clock):
     """The machine's clocks."""
 
+    @override
     def now_ns(self) -> int:
-        """See `Clock`."""
         return time.time_ns()
 
+    @override
     def monotonic_s(self) -> float:
-        """See `Clock`."""
         return time.monotonic()

@@ -7,6 +7,9 @@ Beside its columns a physical window carries what the data flow needs to keep it
   ordinal for the second time after a crash drops it. A `range` where they are regular, else an array.
 * ``mark`` — no later window of this stream has an ordinal at or below the mark. A filter that lets nothing
   through still moves the mark, so a merge never waits for windows that cannot come.
+* ``time_mark`` — no later window of this stream has a timestamp at or before it. Sources make it, every operator passes
+  it on, and what holds windows back holds it back; so merges of different sources are exact, and a silent or filtered
+  stream holds nobody up. Context before a segment (``halo``) does not count: it came before.
 * ``halo`` — None for a continuing stream. A number starts a new segment: what came before is no context for
   window functions, and the first ``halo`` windows are context only. It lets functions over sliding and time
   windows run in parallel.
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 Ordinals = range | NDArray[np.int64]
 NO_MARK = -1
+NO_TIME_MARK: int = np.iinfo(np.int64).min
 _put = object.__setattr__
 
 
@@ -43,11 +47,12 @@ class PhysicalWindow:
     Attributes of the stream type are read as columns (``block.x`` has one leading axis over the windows).
     """
 
-    __slots__ = ("_mark", "_ordinals", "columns", "halo", "type")
+    __slots__ = ("_mark", "_ordinals", "columns", "halo", "time_mark", "type")
 
     type: StreamType
     columns: Mapping[str, Column]
     halo: int | None
+    time_mark: int
     _ordinals: Ordinals | None
     _mark: int
 
@@ -58,10 +63,11 @@ class PhysicalWindow:
         ordinals: Ordinals | None = None,
         mark: int = NO_MARK,
         halo: int | None = None,
+        time_mark: int = NO_TIME_MARK,
     ) -> None:
         frozen = {n: c if isinstance(c, Ragged) else read_only(c) for n, c in values.items()}
         halo = halo if halo is None else int(halo)
-        self._fill(stream_type, MappingProxyType(frozen), ordinals, int(mark), halo)
+        self._fill(stream_type, MappingProxyType(frozen), ordinals, int(mark), halo, int(time_mark))
 
     def _fill(
         self,
@@ -70,12 +76,14 @@ class PhysicalWindow:
         ordinals: Ordinals | None,
         mark: int,
         halo: int | None,
+        time_mark: int,
     ) -> None:
         _put(self, "type", stream_type)
         _put(self, "columns", frozen)
         _put(self, "_ordinals", read_only(ordinals) if isinstance(ordinals, np.ndarray) else ordinals)
         _put(self, "_mark", mark)
         _put(self, "halo", halo)
+        _put(self, "time_mark", time_mark)
 
     @staticmethod
     def _of_frozen(
@@ -84,10 +92,11 @@ class PhysicalWindow:
         ordinals: Ordinals | None,
         mark: int = NO_MARK,
         halo: int | None = None,
+        time_mark: int = NO_TIME_MARK,
     ) -> PhysicalWindow:
         """A block of columns that are known to be read-only; views of blocks are made in great number."""
         block = PhysicalWindow.__new__(PhysicalWindow)
-        block._fill(stream_type, frozen, ordinals, mark, halo)
+        block._fill(stream_type, frozen, ordinals, mark, halo, time_mark)
         return block
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -134,13 +143,18 @@ class PhysicalWindow:
         return max(self._mark, int(ordinals[-1])) if len(ordinals) else self._mark
 
     @property
+    def tells(self) -> bool:
+        """Whether it has windows or marks: else there is no need to pass it on."""
+        return len(self) > 0 or self._mark > NO_MARK or self.time_mark > NO_TIME_MARK
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all columns."""
         each = self.type.window_bytes
         return sum(column.nbytes for column in self.columns.values()) if each is None else each * len(self)
 
     def select(self, rows: slice | Array) -> PhysicalWindow:
-        """Some of the windows, with their ordinals, without mark and halo: a view for slices, else a copy.
+        """Some of the windows, with their ordinals, without marks and halo: a view for slices, else a copy.
 
         Windows that have no place in a stream get none by being selected.
         """
@@ -172,15 +186,20 @@ class PhysicalWindow:
             cut |= {name: columns.as_dense(column[start:stop]) for name, column in ragged.items()}
             ordinals = self.ordinals[start:stop] if self.placed else None
             mark = self._mark if stop == len(self) else NO_MARK
-            parts.append(PhysicalWindow(self.type, cut, ordinals, mark, None if start else self.halo))
+            time_mark = self.time_mark if stop == len(self) else NO_TIME_MARK
+            parts.append(PhysicalWindow(self.type, cut, ordinals, mark, None if start else self.halo, time_mark))
         return parts
 
     def stamped(
-        self, ordinals: Ordinals | None = None, mark: int | None = None, halo: int | None = None
+        self,
+        ordinals: Ordinals | None = None,
+        mark: int | None = None,
+        halo: int | None = None,
+        time_mark: int | None = None,
     ) -> PhysicalWindow:
-        """The same windows with other ordinals, mark or halo. No copy.
+        """The same windows with other ordinals, marks or halo. No copy.
 
-        Ordinals and mark are kept where none are given. A halo is not: it belongs to the start of a segment.
+        Ordinals and marks are kept where none are given. A halo is not: it belongs to the start of a segment.
         """
         return PhysicalWindow._of_frozen(
             self.type,
@@ -188,7 +207,12 @@ class PhysicalWindow:
             self._ordinals if ordinals is None else ordinals,
             self._mark if mark is None else int(mark),
             halo if halo is None else int(halo),
+            self.time_mark if time_mark is None else int(time_mark),
         )
+
+    def marked_as(self, other: PhysicalWindow) -> PhysicalWindow:
+        """The same windows with the marks of another block, of which these are all or the last. No copy."""
+        return self.stamped(mark=other.mark, time_mark=other.time_mark)
 
     def replace(self, **changes: Any) -> PhysicalWindow:
         """The same windows with some columns changed. Checked."""
@@ -210,7 +234,7 @@ class PhysicalWindow:
                 raise SchemaError(stream_type.name, name, f"{len(self)} windows", str(len(made[name])))
         for name in values:
             stream_type.attribute(name)
-        return PhysicalWindow(stream_type, made, self._ordinals, self._mark, self.halo)
+        return PhysicalWindow(stream_type, made, self._ordinals, self._mark, self.halo, self.time_mark)
 
     def to_arrow(self) -> pyarrow.RecordBatch:
         """As an Arrow record batch, payload not copied; see `arrow`."""
@@ -242,14 +266,16 @@ class PhysicalWindow:
         return PhysicalWindow(stream_type, packed, ordinals, mark)
 
     @staticmethod
-    def empty(stream_type: StreamType, mark: int = NO_MARK, halo: int | None = None) -> PhysicalWindow:
-        """No windows; useful for its mark."""
+    def empty(
+        stream_type: StreamType, mark: int = NO_MARK, halo: int | None = None, time_mark: int = NO_TIME_MARK
+    ) -> PhysicalWindow:
+        """No windows; useful for its marks."""
         made = {name: columns.empty(kind) for name, kind in stream_type.attributes.items()}
-        return PhysicalWindow(stream_type, made, range(0), mark, halo)
+        return PhysicalWindow(stream_type, made, range(0), mark, halo, time_mark)
 
     @staticmethod
     def concat(blocks: Sequence[PhysicalWindow]) -> PhysicalWindow:
-        """Blocks of one type, one after the other. The result takes the greatest mark and the first halo."""
+        """Blocks of one type, one after the other. The result takes the greatest marks and the first halo."""
         if len(blocks) == 1:
             return blocks[0]
         first = blocks[0]
@@ -260,10 +286,11 @@ class PhysicalWindow:
         placed = any(block.placed and len(block) for block in blocks)
         ordinals = join_ordinals([block.ordinals for block in blocks]) if placed else None
         mark = max(block.mark if block.placed else block._mark for block in blocks)
-        return PhysicalWindow(first.type, joined, ordinals, mark, first.halo)
+        time_mark = max(block.time_mark for block in blocks)
+        return PhysicalWindow(first.type, joined, ordinals, mark, first.halo, time_mark)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (PhysicalWindow, (self.type, dict(self.columns), self._ordinals, self._mark, self.halo))
+        return (PhysicalWindow, (self.type, dict(self.columns), self._ordinals, self._mark, self.halo, self.time_mark))
 
     def __repr__(self) -> str:
         return f"<{len(self)} × {self.type.name}, {self.nbytes} bytes, mark {self.mark}>"
@@ -281,8 +308,10 @@ def cut(block: PhysicalWindow, start: int, stop: int | None = None) -> PhysicalW
     return PhysicalWindow._of_frozen(block.type, MappingProxyType(columns), ordinals)
 
 
-def cut_at(block: PhysicalWindow, bounds: Sequence[int], mark: int = NO_MARK) -> list[PhysicalWindow]:
-    """Views of the windows between each two neighbouring bounds, with their ordinals, all with the same mark.
+def cut_at(
+    block: PhysicalWindow, bounds: Sequence[int], mark: int = NO_MARK, time_mark: int = NO_TIME_MARK
+) -> list[PhysicalWindow]:
+    """Views of the windows between each two neighbouring bounds, with their ordinals, all with the same marks.
 
     Columns are cut when they are asked for: a block may be cut into hundreds, of which nobody sees every column.
     Bounds that descend, or lie outside, are our bug.
@@ -294,10 +323,11 @@ def cut_at(block: PhysicalWindow, bounds: Sequence[int], mark: int = NO_MARK) ->
             raise outside(start, stop, count)
         if start < stop:
             ordinals = None if places is None else places[start:stop]
-            made.append(PhysicalWindow._of_frozen(block.type, _Cut(block.columns, slice(start, stop)), ordinals, mark))
+            rows = _Cut(block.columns, slice(start, stop))
+            made.append(PhysicalWindow._of_frozen(block.type, rows, ordinals, mark, None, time_mark))
         else:
             if empty is None:
-                empty = PhysicalWindow.empty(block.type, mark)
+                empty = PhysicalWindow.empty(block.type, mark, time_mark=time_mark)
             made.append(empty)
     return made
 

@@ -48,7 +48,7 @@ _VECTOR = re.compile(r"vector(?:\[(?P<shape>[\d,\s]+)\])?\s+of\s+(?P<item>\w+)")
 _SHAPE = re.compile(r"\s*\d{1,9}\s*(?:,\s*\d{1,9}\s*)*(?:,\s*)?")  # no two \s* meet: that takes quadratic time
 _LONGEST = 200
 # What windows have beside their attributes: an attribute of such a name could not be read.
-_PLACE = ("halo", "mark", "ordinals", "placed", "stamped")
+_PLACE = ("halo", "mark", "marked_as", "ordinals", "placed", "stamped", "tells", "time_mark")
 _MAKERS = ("as_type", "concat", "dense_parts", "empty", "from_arrow", "pack", "replace", "select", "to_arrow")
 _RESERVED = {"columns", "nbytes", "type", "values", *_PLACE, *_MAKERS}
 

@@ -10,6 +10,7 @@ from gsdm_grid.operators.os_join import OSJoin
 from gsdm_grid.operators.overlap import SlidingOverlap, TimeOverlap
 from gsdm_grid.operators.s_merge import SMerge
 from gsdm_grid.operators.splitter import Splitter
+from gsdm_grid.operators.time_order import TimeOrder
 from gsdm_grid.operators.union import Union
 from gsdm_grid.operators.window_router import WindowRouter
 
@@ -24,6 +25,7 @@ __all__ = [
     "Snapshot",
     "Splitter",
     "StreamOperator",
+    "TimeOrder",
     "TimeOverlap",
     "Union",
     "WindowRouter",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gsdm_grid.model import Column, PhysicalWindow, Ragged, StreamType, as_array, seconds
 from gsdm_grid.operators.base import Blocks
-from gsdm_grid.operators.ports import OrderedPorts
+from gsdm_grid.operators.ports import ALWAYS, OrderedPorts
 from gsdm_grid.operators.s_merge import interleave
 
 Combine = Callable[[list[PhysicalWindow]], PhysicalWindow]
@@ -25,8 +25,6 @@ REDUCTIONS: Mapping[str, np.ufunc] = {"sum": np.add, "min": np.minimum, "max": n
 
 class KeyedMerge(OrderedPorts):
     """What both have in common: rows that wait, and the end of the streams."""
-
-    joins: ClassVar[bool] = False
 
     def __init__(self, ports: int, stream_type: StreamType, key: str, order: str) -> None:
         super().__init__(ports, order, None)
@@ -55,6 +53,8 @@ class KeyJoin(KeyedMerge):
     A window waits for its counterparts until the inputs are ``within_s`` seconds further, by their timestamps; then it
     is dropped and counted.
     """
+
+    calls_functions: ClassVar[bool] = True
 
     def __init__(
         self, ports: int, stream_type: StreamType, key: str, combine: Combine, order: str, within_s: float
@@ -147,6 +147,16 @@ class KeyAggregate(KeyedMerge):
         made = reduced(rows.select(done), self._key, self._how)
         completing = np.searchsorted(np.maximum.accumulate(rows.ts), made.ts, "right")
         return [made.stamped(ordinals=as_array(rows.ordinals)[completing])]
+
+    def passed(self, bound: int) -> list[PhysicalWindow]:
+        """See `OrderedPorts`: the latest time is complete once all inputs are past it."""
+        if self.by_ordinal or self._open is None or not int(self._open.ts[0]) < bound < ALWAYS:
+            return []
+        return self.finished()
+
+    def held_since(self) -> int | None:
+        """See `OrderedPorts`."""
+        return None if self._open is None else int(self._open.ts.min())
 
     def finished(self) -> list[PhysicalWindow]:
         """See `KeyedMerge`: the latest time is complete too."""

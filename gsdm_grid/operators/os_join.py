@@ -24,6 +24,7 @@ class OSJoin(OrderedPorts):
     """``combine`` gets one block per input with equal keys; ``partial`` one-row blocks, None where one is missing."""
 
     joins: ClassVar[bool] = True
+    calls_functions: ClassVar[bool] = True
 
     def __init__(
         self,

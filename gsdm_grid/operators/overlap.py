@@ -10,7 +10,7 @@ import math
 
 from gsdm_grid.errors import QueryError
 from gsdm_grid.functions import first_within
-from gsdm_grid.model import PhysicalWindow, StreamType, cut, seconds
+from gsdm_grid.model import NO_TIME_MARK, PhysicalWindow, StreamType, cut, seconds
 from gsdm_grid.operators.base import Blocks, Kept, Snapshot, StreamOperator
 
 
@@ -26,6 +26,8 @@ class OverlapPartition(StreamOperator):
         self._turn = i  # number of the chunk being sent
         self._sent_to: int | None = None  # row up to which it was sent; None before its first row
         self._mark = -1
+        self._passed_time: int = NO_TIME_MARK  # what the input has passed
+        self._time_mark: int = NO_TIME_MARK  # what this partition has passed
 
     def first_row(self, chunk: int) -> int:
         """First row for which this chunk has a result."""
@@ -49,13 +51,13 @@ class OverlapPartition(StreamOperator):
 
     def push(self, port: int, block: PhysicalWindow) -> Blocks:  # noqa: ARG002
         """See `StreamOperator`."""
+        self._passed_time = max(self._passed_time, block.time_mark)
         self._held = PhysicalWindow.concat([self._held, block]) if len(self._held) else block
         out: list[PhysicalWindow] = []
         end = self._start + len(self._held)
         while (piece := self._next_piece(end)) is not None:
             out.append(piece)
-        if self._sent_to is None:  # between segments: nothing of ours before our next chunk
-            self._close_segment(out, min(end, self.first_row(self._turn)))
+        self._marked(out, end)
         self._forget(min(end, self.first_row(self._turn)))
         return out
 
@@ -73,7 +75,13 @@ class OverlapPartition(StreamOperator):
         result = self.next_result(end)
         first = min(max(self._start, self.keep_from(min(result, end))), end)
         kept = Kept(first - result, cut(self._held, first - self._start))
-        progress = {"result": result, "turn": self._turn, "sent_to": self._sent_to, "mark": self._mark}
+        progress = {
+            "result": result,
+            "turn": self._turn,
+            "sent_to": self._sent_to,
+            "mark": self._mark,
+            "time_marks": (self._passed_time, self._time_mark),
+        }
         return Snapshot((kept,), progress=progress)
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -85,6 +93,7 @@ class OverlapPartition(StreamOperator):
             self._start += snapshot.progress["result"]
             self._turn, self._sent_to = snapshot.progress["turn"], snapshot.progress["sent_to"]
             self._mark = snapshot.progress["mark"]
+            self._passed_time, self._time_mark = snapshot.progress["time_marks"]
 
     def _next_piece(self, end: int) -> PhysicalWindow | None:
         first, stop = self.first_row(self._turn), self.end_row(self._turn)
@@ -103,12 +112,24 @@ class OverlapPartition(StreamOperator):
             self._sent_to = None
         return piece.stamped(halo=halo)
 
-    def _close_segment(self, out: list[PhysicalWindow], upto: int) -> None:
-        if upto > self._start:
-            mark = int(self._held.ordinals[upto - 1 - self._start])
-            if mark > self._mark:
-                self._mark = mark
-                out.append(PhysicalWindow.empty(self._held.type, mark, 0))
+    def _marked(self, out: list[PhysicalWindow], end: int) -> None:
+        """Say what will not come any more: rows before our next chunk, and what is earlier than its first row.
+
+        Between chunks that also ends the segment, so that nobody waits for the rest of it.
+        """
+        inside = self._sent_to is not None
+        upto = min(end, self.first_row(self._turn + self.n if inside else self._turn))
+        mark, time_mark = self._mark, self._passed_time
+        if upto < end:
+            time_mark = min(time_mark, int(self._held.ts[upto - self._start :].min()) - 1)
+        if upto > self._start and not inside:
+            mark = max(mark, int(self._held.ordinals[upto - 1 - self._start]))
+        if mark > self._mark or time_mark > self._time_mark:
+            self._mark, self._time_mark = mark, max(self._time_mark, time_mark)
+            if inside and out:
+                out[-1] = out[-1].stamped(halo=out[-1].halo, time_mark=self._time_mark)
+            else:
+                out.append(PhysicalWindow.empty(self._held.type, mark, None if inside else 0, self._time_mark))
 
     def _forget(self, row: int) -> None:
         keep = max(self._start, self.keep_from(row))

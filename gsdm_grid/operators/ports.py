@@ -1,8 +1,9 @@
 """Ordered input ports: what S-Merge and OS-Join share.
 
 Each port delivers rows with rising keys (ordinals, or timestamps). A port has *passed* a key when nothing at or
-below it can still come; what all ports have passed is decided and can be worked on. A port that holds the others up
-for longer than the time-out is left behind until it delivers again: the gap is recorded, late rows are counted.
+below it can still come; what all ports have passed is decided and can be worked on. Marks move a port on without rows:
+ordinal marks where rows go by ordinals, time marks where they go by time. A port that holds the others up for longer
+than the time-out is left behind until it delivers again: the gap is recorded, late rows are counted.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gsdm_grid.errors import InternalError
-from gsdm_grid.model import PhysicalWindow, as_array, cut
+from gsdm_grid.errors import InternalError, QueryError
+from gsdm_grid.model import NO_MARK, NO_TIME_MARK, PhysicalWindow, as_array, cut
 from gsdm_grid.operators.base import Blocks, Kept, Snapshot, StreamOperator
 
 NEVER = np.iinfo(np.int64).min
@@ -26,12 +27,13 @@ GAPS_KEPT = 100
 class Port:
     """Rows of one input that wait to be decided."""
 
-    __slots__ = ("closed", "keys", "left_behind", "missed", "passed", "rows", "waited_for_since")
+    __slots__ = ("closed", "keys", "left_behind", "missed", "passed", "rows", "time_mark", "waited_for_since")
 
     def __init__(self) -> None:
         self.rows: PhysicalWindow | None = None
         self.keys: NDArray[np.int64] = np.empty(0, np.int64)
         self.passed: int = NEVER
+        self.time_mark: int = NO_TIME_MARK
         self.closed = False
         self.left_behind = False
         self.missed: int = NEVER  # greatest key that was decided without this port
@@ -46,6 +48,7 @@ class Port:
         """How far it is, without the rows that wait."""
         return {
             "passed": self.passed,
+            "time_mark": self.time_mark,
             "closed": self.closed,
             "left_behind": self.left_behind,
             "missed": self.missed,
@@ -56,6 +59,7 @@ class Port:
         """A port that is as far, with rows that wait."""
         port = Port()
         port.passed, port.missed = snapshot["passed"], snapshot["missed"]
+        port.time_mark = snapshot["time_mark"]
         port.closed, port.left_behind = snapshot["closed"], snapshot["left_behind"]
         if rows is not None:
             port.rows, port.keys = rows, as_array(rows.ordinals) if by_ordinal else rows.ts
@@ -78,6 +82,8 @@ class OrderedPorts(StreamOperator):
     """
 
     joins: ClassVar[bool] = False
+    calls_functions: ClassVar[bool] = False
+    """Whether results are what a user's function made of rows."""
 
     def __init__(self, ports: int, order: str, timeout_s: float | None) -> None:
         self.ports = [Port() for _ in range(ports)]
@@ -87,7 +93,8 @@ class OrderedPorts(StreamOperator):
         self.gap_count = 0
         self.gaps: deque[dict[str, int]] = deque(maxlen=GAPS_KEPT)
         self._done = NEVER  # greatest key that has been decided
-        self._mark = -1
+        self._mark = NO_MARK
+        self._time_mark: int = NO_TIME_MARK
 
     def decide(self, pieces: list[PhysicalWindow | None]) -> list[PhysicalWindow]:
         """Make results, in order, of the decided rows of each port (None where a port has none)."""
@@ -103,7 +110,9 @@ class OrderedPorts(StreamOperator):
         keys = as_array(block.ordinals) if self.by_ordinal else block.ts
         threshold = self._first_in_time(at)
         if len(keys) and (keys[0] < threshold or (keys[1:] < keys[:-1]).any()):
-            block, keys = self._without_late(block, keys, threshold)
+            block, keys = self._without_late(block, keys, keys >= threshold)
+        if at.left_behind and self.by_ordinal and len(keys):  # others have gone on in time meanwhile
+            block, keys = self._without_late(block, keys, block.ts > self._time_mark)
         if len(keys):
             if at.left_behind:
                 self._rejoin(port, int(keys[0]))
@@ -115,6 +124,12 @@ class OrderedPorts(StreamOperator):
             at.passed = max(at.passed, block.mark)
             if at.left_behind and block.mark >= self._done:
                 self._rejoin(port, block.mark + 1)
+        if block.time_mark > at.time_mark:
+            at.time_mark = block.time_mark
+            if not self.by_ordinal:
+                at.passed = max(at.passed, at.time_mark + 1)  # at that time itself more may come
+                if at.left_behind and at.passed > self._done:
+                    self._rejoin(port, at.passed)
         at.waited_for_since = None
         return self._release()
 
@@ -179,6 +194,7 @@ class OrderedPorts(StreamOperator):
             "ports": [port.snapshot() for port in self.ports],
             "done": self._done,
             "mark": self._mark,
+            "time_mark": self._time_mark,
             "late": self.late,
             "gap_count": self.gap_count,
             "gaps": list(self.gaps),
@@ -186,7 +202,7 @@ class OrderedPorts(StreamOperator):
 
     def go_on(self, progress: Mapping[str, Any]) -> None:
         """Inverse of `progress`, but for the ports."""
-        self._done, self._mark = progress["done"], progress["mark"]
+        self._done, self._mark, self._time_mark = progress["done"], progress["mark"], progress["time_mark"]
         self.late, self.gap_count = progress["late"], progress["gap_count"]
         self.gaps = deque(progress["gaps"], maxlen=GAPS_KEPT)
 
@@ -196,7 +212,7 @@ class OrderedPorts(StreamOperator):
 
     def _first_in_time(self, port: Port) -> int:
         """Smallest key that a port may still deliver without making the result go back, or repeat itself."""
-        threshold = max(self._done, self._mark if self.by_ordinal else port.passed)
+        threshold = max(self._done, self._mark if self.by_ordinal else max(port.passed, self._time_mark + 1))
         return max(threshold, port.missed + 1) if self.joins and port.missed != NEVER else threshold
 
     def _holds_up(self, number: int) -> bool:
@@ -215,13 +231,12 @@ class OrderedPorts(StreamOperator):
         return not self.by_ordinal and (self.joins or number < other)
 
     def _without_late(
-        self, block: PhysicalWindow, keys: NDArray[np.int64], threshold: int
+        self, block: PhysicalWindow, keys: NDArray[np.int64], in_time: NDArray[np.bool_]
     ) -> tuple[PhysicalWindow, NDArray[np.int64]]:
         """Drop what would make the result go back, and count it."""
-        highest = np.maximum.accumulate(keys)
-        keep = (keys >= threshold) & (keys >= highest)
+        keep = in_time & (keys >= np.maximum.accumulate(keys))
         self.late += int(len(keys) - keep.sum())
-        return block.select(keep).stamped(mark=block.mark), keys[keep]
+        return block.select(keep).marked_as(block), keys[keep]
 
     def _rejoin(self, port: int, key: int) -> None:
         """A port that was left behind delivers again, from this key on."""
@@ -240,7 +255,30 @@ class OrderedPorts(StreamOperator):
         waiting = min((int(port.keys[0]) for port in self.ports if len(port.keys)), default=ALWAYS)
         mark = min(bound, waiting - 1) if bound != ALWAYS else self._done
         results = self.decide(pieces) if any(piece is not None for piece in pieces) else []
-        return self._marked([block for block in results if len(block)], mark)
+        results += self.passed(bound)
+        return self._marked([block for block in results if len(block)], mark, self._passed_time(bound))
+
+    def passed(self, bound: int) -> list[PhysicalWindow]:  # noqa: ARG002
+        """Results that are complete because no row with a key below ``bound`` comes any more."""
+        return []
+
+    def held_since(self) -> int | None:
+        """Timestamp of the earliest result that decided rows may still make; None if there is none."""
+        return None
+
+    def _passed_time(self, bound: int) -> int:
+        """No result with a timestamp at or before this one comes any more."""
+        if not self.by_ordinal:
+            waiting = [int(port.keys[0]) for port in self.ports if len(port.keys)]
+            time_mark = min((bound, *waiting)) - 1 if bound != ALWAYS else self._time_mark
+        else:
+            holding = [port.time_mark for port in self.ports if not (port.closed or port.left_behind)]
+            time_mark = min(holding, default=self._time_mark)
+            if time_mark > self._time_mark:
+                waiting = [int(port.rows.ts.min()) for port in self.ports if port.rows is not None]
+                time_mark = min(time_mark, *(ts - 1 for ts in waiting)) if waiting else time_mark
+        since = self.held_since()
+        return time_mark if since is None else min(time_mark, since - 1)
 
     def _decided(self, bound: int) -> list[int]:
         """How many rows of each port are decided when all have passed ``bound``.
@@ -269,16 +307,30 @@ class OrderedPorts(StreamOperator):
                 port.missed = self._done
         return counts
 
-    def _marked(self, results: list[PhysicalWindow], mark: int) -> Blocks:
-        if results:
-            if self.by_ordinal:
-                self._mark = max(self._mark, mark)
-                results[-1] = results[-1].stamped(mark=self._mark)
-            return results
-        if self.by_ordinal and mark > self._mark:
-            self._mark = mark
-            return (PhysicalWindow.empty(self.output_type, mark),)
-        return ()
+    def _marked(self, results: list[PhysicalWindow], mark: int, time_mark: int) -> Blocks:
+        """Results with the marks on the last of them, or marks alone if they moved and there is no result."""
+        self._check_time(results)
+        moved = (self.by_ordinal and mark > self._mark) or time_mark > self._time_mark
+        self._time_mark = max(self._time_mark, time_mark)
+        if self.by_ordinal:
+            self._mark = max(self._mark, mark)
+        if not results:
+            return (PhysicalWindow.empty(self.output_type, self._mark, time_mark=self._time_mark),) if moved else ()
+        own = [block.stamped(time_mark=NO_TIME_MARK) for block in results[:-1]]  # not those of the ports
+        last = results[-1].stamped(mark=self._mark if self.by_ordinal else None, time_mark=self._time_mark)
+        return [*own, last]
+
+    def _check_time(self, results: list[PhysicalWindow]) -> None:
+        """Functions that combine windows are the user's."""
+        if not self.calls_functions or self._time_mark == NO_TIME_MARK:
+            return
+        for block in results:
+            earliest = int(block.ts.min())
+            if earliest <= self._time_mark:
+                raise QueryError(
+                    f"a combine function returned a window at {earliest} ns, but its stream has passed "
+                    f"{self._time_mark} ns: give the result the timestamp of its latest part"
+                )
 
     @property
     def output_type(self) -> Any:

@@ -38,19 +38,19 @@ class Splitter(StreamOperator):
 
     def push(self, port: int, block: PhysicalWindow) -> Blocks:  # noqa: ARG002
         """See `StreamOperator`."""
-        mark = block.mark
+        mark, time_mark = block.mark, block.time_mark
         if block.halo:
             block = cut(block, block.halo)
         if not len(block):
-            return [PhysicalWindow.empty(self._type, mark)] * self._ways
+            return [PhysicalWindow.empty(self._type, mark, time_mark=time_mark)] * self._ways
         decision = self._decide(block)
         if decision.broadcast is not None and decision.broadcast.all():  # the same for all: no need for copies
             self._count(len(block), decision.broadcast, np.arange(self._ways + 1) * len(block))
-            return [block.stamped(mark=mark)] * self._ways
+            return [block.stamped(mark=mark, time_mark=time_mark)] * self._ways
         rows, borders = self._kernel.scatter(decision.outputs, decision.broadcast, self._ways)
         self._count(len(block), decision.broadcast, borders)
         whole = block if _is_all(rows, len(block)) else self._gathered(block, rows)
-        return cut_at(whole, borders.tolist(), mark)
+        return cut_at(whole, borders.tolist(), mark, time_mark)
 
     def statistics(self) -> dict[str, Any]:
         """Tuples in all, by what became of them (with the shares o, r and b), and by output; the hot output if any."""

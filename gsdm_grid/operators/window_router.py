@@ -24,7 +24,7 @@ class WindowRouter(StreamOperator):
 
     def push(self, port: int, block: PhysicalWindow) -> Blocks:  # noqa: ARG002
         """See `StreamOperator`. The other streams learn that the window is not theirs."""
-        made = [PhysicalWindow.empty(self._type, block.mark)] * self._ways
+        made = [PhysicalWindow.empty(self._type, block.mark, time_mark=block.time_mark)] * self._ways
         if len(block):
             number = route_of(int(block.ordinals[0]), self._below, self._ways)
             made[number] = block

@@ -3,7 +3,7 @@
 Plans are made by `gsdm_grid.compiler` and carried out by `gsdm_grid.coordination`.
 """
 
-from gsdm_grid.plan.needs import Bundle, Demands, Needs, bundles, check_sites, parse_demands
+from gsdm_grid.plan.needs import Demands, Needs, SiteGroup, check_sites, parse_demands, site_groups
 from gsdm_grid.plan.placement import (
     GRID,
     POLICIES,
@@ -28,16 +28,18 @@ from gsdm_grid.plan.plan import (
     StreamKind,
     StreamSpec,
 )
+from gsdm_grid.plan.stream_order import ARRIVAL, ORDERED, StreamOrder, parse_order
 
 __all__ = [
+    "ARRIVAL",
     "GRID",
+    "ORDERED",
     "POLICIES",
     "RAY",
     "SPARK",
     "TAP_SINK",
     "TAP_SOURCE",
     "THREADS",
-    "Bundle",
     "Demands",
     "HostKind",
     "Needs",
@@ -47,13 +49,16 @@ __all__ = [
     "PlanOperator",
     "PlanSite",
     "PlanStream",
+    "SiteGroup",
     "StreamKind",
+    "StreamOrder",
     "StreamSpec",
-    "bundles",
     "check_sites",
     "parse_demands",
+    "parse_order",
     "place",
     "placement_policy",
     "placement_warnings",
+    "site_groups",
     "unused",
 ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from gsdm_grid.errors import FlowError
-from gsdm_grid.flow import Role
+from gsdm_grid.flow import SiteRole
 from gsdm_grid.plan.plan import Plan, PlanSite
 
 NEAR = "near"
@@ -50,7 +50,7 @@ class Demands:
 
     def by_role(self) -> Demands:
         """What is said of no site in particular: it holds for what the query shares with others, too."""
-        return replace(self, sites={role: needs for role, needs in self.sites.items() if role in get_args(Role)})
+        return replace(self, sites={role: needs for role, needs in self.sites.items() if role in get_args(SiteRole)})
 
     def to_json(self) -> dict[str, Any]:
         """Pool and needs, as plain JSON."""
@@ -58,22 +58,22 @@ class Demands:
 
 
 @dataclass(frozen=True)
-class Bundle:
+class SiteGroup:
     """Sites that one machine should host, because they exchange most with each other, and what they need together.
 
-    ``apart`` says that the bundle may be given back while the others stay.
+    ``apart`` says that the group may be given back while the others stay.
     """
 
     sites: tuple[str, ...]
     needs: Needs
     apart: bool = False
 
-    def single(self, demands: Mapping[str, Needs]) -> list[Bundle]:
+    def single(self, demands: Mapping[str, Needs]) -> list[SiteGroup]:
         """The same sites one by one, for grids whose machines are too small for them together."""
-        return [Bundle((site,), demands[site], self.apart) for site in self.sites]
+        return [SiteGroup((site,), demands[site], self.apart) for site in self.sites]
 
 
-def bundles(plan: Plan, sites: Sequence[PlanSite], demands: Demands) -> list[Bundle]:
+def site_groups(plan: Plan, sites: Sequence[PlanSite], demands: Demands) -> list[SiteGroup]:
     """Which of a plan's sites belong together.
 
     A relay belongs to the site it serves: everything that one reads the other has read. Compute sites stand alone, so
@@ -91,7 +91,7 @@ def bundles(plan: Plan, sites: Sequence[PlanSite], demands: Demands) -> list[Bun
         placed |= {one.id for one in group}
         groups.append(group)
     return [
-        Bundle(
+        SiteGroup(
             tuple(site.id for site in group),
             _together([demands.of(site) for site in group]),
             all(site.role == "compute" for site in group),
@@ -155,7 +155,7 @@ def parse_demands(given: Any, place: str = "resources") -> Demands:
 
 def check_sites(demands: Demands, plan: Plan) -> None:
     """Complain if the demands name a site that the plan does not have."""
-    known = [*get_args(Role), *(site.id for site in plan.sites)]
+    known = [*get_args(SiteRole), *(site.id for site in plan.sites)]
     for name in demands.sites:
         if name not in known:
             raise FlowError("resources.sites", f"there is no site or role {name!r:.80}; there are: {', '.join(known)}")

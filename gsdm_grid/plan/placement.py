@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gsdm_grid.errors import UnknownName
-from gsdm_grid.flow import DataFlow, Input, Role, Site, Vertex
+from gsdm_grid.flow import DataFlow, Input, Site, SiteRole, Vertex
 from gsdm_grid.functions import function_reference
 from gsdm_grid.plan.plan import HostKind, StreamSpec
 
@@ -22,9 +22,9 @@ class PlacementPolicy:
     """Host kind by role. ``local`` stands for the process that owns the query's live objects."""
 
     name: str
-    hosts: Mapping[Role, HostKind]
+    hosts: Mapping[SiteRole, HostKind]
 
-    def host(self, role: Role) -> HostKind:
+    def host(self, role: SiteRole) -> HostKind:
         """Host kind for sites of this role."""
         return self.hosts[role]
 
@@ -89,14 +89,14 @@ def place(
 
     site_ids, vertex_ids = {site.id for site in sites}, {vertex.id for vertex in vertices}
 
-    def add_site(role: Role, number: int, live: bool) -> str:
+    def add_site(role: SiteRole, number: int, live: bool) -> str:
         site = Site(unused(f"{role}.{number}", site_ids), role)
         site_ids.add(site.id)
         sites.append(site)
         hosts[site.id] = policy.local if live else policy.host(role)
         return site.id
 
-    def relay_for(role: Role, number: int, source: Input, live: bool) -> Vertex:
+    def relay_for(role: SiteRole, number: int, source: Input, live: bool) -> Vertex:
         vertex_id = unused(f"{role}.{number}", vertex_ids)
         vertex_ids.add(vertex_id)
         return Vertex(vertex_id, function_reference("identity"), {}, (source,), add_site(role, number, live))

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from gsdm_grid.flow import Role
+from gsdm_grid.flow import SiteRole
 from gsdm_grid.functions import Lengths, StreamFunction, resolve
 from gsdm_grid.model import STREAM, StreamType
+from gsdm_grid.plan.stream_order import ORDERED, StreamOrder
 
 HostKind = Literal["thread", "process", "ray", "spark", "local"]
 StreamKind = Literal["source", "memory", "channel", "sink"]
@@ -30,7 +31,8 @@ class StreamSpec:
     ``shared``: other queries may read it through the same interface; ``identity`` says which streams are the same.
     ``reader`` is how each of them reads it (its overload policy, and options of that); ``overload`` is another policy
     for this query. ``fresh``: its windows are numbered one by one. ``lengths`` are those of its vectors, by attribute,
-    as far as its interface knows them. ``accepts`` is the type whose windows its interface can carry.
+    as far as its interface knows them. ``order`` is the order of time in which its windows come. ``accepts`` is the
+    type whose windows its interface can carry.
     """
 
     name: str
@@ -44,6 +46,7 @@ class StreamSpec:
     overload: str | None = None
     fresh: bool = True
     lengths: Lengths = field(default_factory=dict)
+    order: StreamOrder = ORDERED
     accepts: StreamType = STREAM
 
 
@@ -59,15 +62,18 @@ class PlanStream:
     interface: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     live: bool = False
+    order: StreamOrder = ORDERED
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
-        return {**vars(self), "type": self.type.to_json(), "options": dict(self.options)}
+        given = {"type": self.type.to_json(), "options": dict(self.options), "order": self.order.to_json()}
+        return {**vars(self), **given}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> PlanStream:
         """Inverse of `to_json`."""
-        return PlanStream(**{**data, "type": StreamType.from_json(data["type"])})
+        order = StreamOrder(**data["order"]) if "order" in data else ORDERED
+        return PlanStream(**{**data, "type": StreamType.from_json(data["type"]), "order": order})
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,7 @@ class PlanSite:
     """A logical site with its host kind and its operators, in the order of their levels."""
 
     id: str
-    role: Role
+    role: SiteRole
     host: HostKind
     operators: tuple[PlanOperator, ...]
 

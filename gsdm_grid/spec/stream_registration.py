@@ -13,7 +13,7 @@ from gsdm_grid.flow import json_value
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.interfaces import StreamInterface, check_accepted, interfaces
 from gsdm_grid.model import PhysicalWindow, StreamType, stream_types
-from gsdm_grid.plan import StreamSpec
+from gsdm_grid.plan import ORDERED, StreamOrder, StreamSpec, parse_order
 
 _ids = IdFactory()
 OVERLOAD_OPTIONS = ("overload", "buffer_blocks", "buffer_bytes", "sample_every")
@@ -33,6 +33,8 @@ class RegisteredStream:
     """What a query does that reads a shared stream too slowly; else what the stream's interface would."""
     identity: str = ""
     """Equal for streams that are the same; found out if not given."""
+    order: StreamOrder = ORDERED
+    """In which order of time windows come."""
 
     def spec(self) -> StreamSpec:
         """For the compiler. Streams that hold live objects or classes stay in this process."""
@@ -56,10 +58,11 @@ class RegisteredStream:
             {} if live else options,
             live,
             self.shared,
-            self.identity or f"{self.interface}:{_digest(self.interface, same, self.type)}",
+            self.identity or f"{self.interface}:{_digest(self.interface, same, self.type, self.order)}",
             reader,
             self.overload,
             lengths={} if self.type is None else found.vector_lengths(self.type, self.options),
+            order=self.order,
             accepts=found.accepts,
         )
 
@@ -75,12 +78,15 @@ def register_input_stream(
     *,
     name: str | None = None,
     shared: bool = False,
+    order: Any = ORDERED,
     **options: Any,
 ) -> RegisteredStream:
     """Register where a stream comes from.
 
     ``source`` is an iterable of windows or blocks (interface ``memory``), or an address or path for the interface
-    named. Queries that read a ``shared`` stream at the same time read it through one interface.
+    named. Queries that read a ``shared`` stream at the same time read it through one interface. ``order`` says in which
+    order of time windows come: "ordered" (checked), ``{"within": 2.0}`` (sorted as they enter; with ``"late": "drop"``
+    what is later still is dropped and counted) or "arrival" (as they come).
 
     >>> from gsdm_grid import Radio
     >>> s1 = register_input_stream("Radio", "127.0.0.1:5555", "udp")
@@ -96,7 +102,7 @@ def register_input_stream(
     elif source is not None:
         options = {interfaces.get(interface).source_option: str(source), **options}
     check_accepted(interface, found)
-    return RegisteredStream(name or _ids.new("in"), interface, found, options, shared)
+    return RegisteredStream(name or _ids.new("in"), interface, found, options, shared, order=parse_order(order))
 
 
 def register_result_stream(
@@ -119,7 +125,7 @@ def register_result_stream(
     return RegisteredStream(name or _ids.new("out"), interface, given, options)
 
 
-def _digest(interface: str, same: Any, stream_type: StreamType | None) -> str:
+def _digest(interface: str, same: Any, stream_type: StreamType | None, order: StreamOrder) -> str:
     """Equal for streams that are read in the same way from the same place."""
-    told = [interface, same, stream_type.to_json() if stream_type is not None else None]
+    told = [interface, same, stream_type.to_json() if stream_type is not None else None, order.to_json()]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]

@@ -1,6 +1,6 @@
-"""Storage: result streams kept on disk, in segments of checksummed frames, for any number of readers."""
+"""Storage: result streams kept on disk, in files of checksummed frames, for any number of readers."""
 
-from gsdm_grid.storage.log_segment import end_of
+from gsdm_grid.storage.log_file import end_of
 from gsdm_grid.storage.result_log import ResultLog
 
 __all__ = [

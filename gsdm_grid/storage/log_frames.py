@@ -3,7 +3,7 @@
 A file is a row of frames, each one block. Numbers are little-endian, everything begins at a multiple of 8 bytes::
 
     magic 4s "GSRL" | crc32 u32 of all that follows | bytes of payload u64 | seq of the first window u64 | windows u64
-    u32 length of the wire header | u32 number of buffers | u64 length of each | wire header | the buffers
+    the block, packed as `gsdm_grid.model.wire` says
 
 A frame counts as whole if its checksum fits and its windows come after those before it. Where there is none, the magic
 is searched for from there on, up to the next whole frame.
@@ -17,16 +17,11 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from gsdm_grid.errors import ChannelError
 from gsdm_grid.model import PhysicalWindow, StreamType, wire
 
 _MAGIC = b"GSRL"
 _HEAD = struct.Struct("<4sIQQQ")
 _CHECKED = struct.Struct("<QQQ")
-_PARTS = struct.Struct("<II")
-_PADDING = bytes(8)
 _JOIN_BYTES = 64 << 10  # below, one copy costs less than a long gather list
 _READ_BYTES = 256 << 10
 
@@ -57,14 +52,7 @@ class Gap(NamedTuple):
 
 def frame_of(block: PhysicalWindow, seq: int) -> tuple[list[Any], int]:
     """Pieces of a block's frame, and their size together. Large columns are not copied."""
-    header, arrays = wire.describe(block)
-    buffers = [np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in arrays]
-    lengths = [len(buffer) for buffer in buffers]
-    front = _PARTS.pack(len(header), len(buffers)) + struct.pack(f"<{len(buffers)}Q", *lengths) + header
-    pieces: list[Any] = [front, _PADDING[: -len(front) % 8]]
-    for buffer in buffers:
-        pieces += [buffer, _PADDING[: -len(buffer) % 8]]
-    pieces = [piece for piece in pieces if len(piece)]
+    pieces = wire.pack(block)
     payload = sum(map(len, pieces))
     if payload <= _JOIN_BYTES:
         pieces = [b"".join(pieces)]
@@ -78,23 +66,7 @@ def frame_of(block: PhysicalWindow, seq: int) -> tuple[list[Any], int]:
 
 def block_of(stream_type: StreamType, frame: Frame) -> PhysicalWindow:
     """The block in a frame, its columns viewing the frame's bytes."""
-    body = frame.body
-    try:
-        header_bytes, count = _PARTS.unpack_from(body)
-        lengths = struct.unpack_from(f"<{count}Q", body, _PARTS.size)
-    except struct.error as error:
-        raise ChannelError(f"malformed frame in a result log: {error}") from None
-    at = _PARTS.size + 8 * count
-    header = bytes(body[at : at + header_bytes])
-    at += header_bytes + -(at + header_bytes) % 8
-    buffers = []
-    for length in lengths:
-        buffers.append(body[at : at + length])
-        at += length + -length % 8
-    block = wire.rebuild(stream_type, header, buffers)
-    if len(block) != frame.next - frame.seq:
-        raise ChannelError(f"a frame of {frame.next - frame.seq} windows in a result log has {len(block)}")
-    return block
+    return wire.unpack(stream_type, frame.body, frame.next - frame.seq)
 
 
 def frames(file: int, start: int, size: int, seq: int, following: int | None) -> Iterator[Frame | Gap]:
@@ -103,7 +75,7 @@ def frames(file: int, start: int, size: int, seq: int, following: int | None) ->
     Begins at byte ``start``, where the frame with window ``seq`` should be; ends at byte ``size``. ``following`` is the
     seq after the last window that the file should have. None if nobody knows: then there is no gap at the end.
     """
-    bytes_of = _Bytes(file, size)
+    bytes_of = _FileBytes(file, size)
     while start < size:
         frame = _frame_at(bytes_of, start, seq, following) or _next_frame(bytes_of, start, seq, following)
         if frame is None:
@@ -116,7 +88,7 @@ def frames(file: int, start: int, size: int, seq: int, following: int | None) ->
         yield Gap(seq, following, min(start, size), size)
 
 
-def _frame_at(bytes_of: _Bytes, start: int, seq: int, following: int | None) -> Frame | None:
+def _frame_at(bytes_of: _FileBytes, start: int, seq: int, following: int | None) -> Frame | None:
     """The whole frame that begins here, if there is one."""
     head = bytes_of.get(start, _HEAD.size)
     if len(head) < _HEAD.size:
@@ -133,7 +105,7 @@ def _frame_at(bytes_of: _Bytes, start: int, seq: int, following: int | None) -> 
     return Frame(first, first + count, start, end, whole[_HEAD.size :])
 
 
-def _next_frame(bytes_of: _Bytes, start: int, seq: int, following: int | None) -> Frame | None:
+def _next_frame(bytes_of: _FileBytes, start: int, seq: int, following: int | None) -> Frame | None:
     """The first whole frame that begins behind ``start``. All that is left of the file is looked through."""
     rest = bytes_of.get(start, bytes_of.size - start).tobytes()
     at = 0
@@ -144,7 +116,7 @@ def _next_frame(bytes_of: _Bytes, start: int, seq: int, following: int | None) -
     return None
 
 
-class _Bytes:
+class _FileBytes:
     """The first bytes of a file, read in large chunks."""
 
     __slots__ = ("_chunk", "_file", "_start", "size")

@@ -1,11 +1,11 @@
 """Interface ``log``: a result stream kept on disk, for any number of readers at their own pace.
 
-A `ResultLog` is a folder: ``type.json`` (the stream type) and segment files ``<seq of the first window>.log``. Windows
-are numbered ``seq`` = 0, 1, 2, … for the life of the log. The oldest segments are deleted when there is more than
+A `ResultLog` is a folder: ``type.json`` (the stream type) and files ``<seq of the first window>.log``. Windows
+are numbered ``seq`` = 0, 1, 2, … for the life of the log. The oldest files are deleted when there is more than
 ``keep_bytes``; a reader that wants what is gone is told how many windows it missed. Readers never hold up the writer:
 they take nothing from it but the moment in which they find out where to read.
 
-How frames lie in a segment is in `log_frames`, what becomes of a damaged type in `log_type`. Every frame is checked
+How frames lie in a file is in `log_frames`, what becomes of a damaged type in `log_type`. Every frame is checked
 when it is read. Windows of damaged frames, or of files that are missing, are gaps: readers are told how many windows
 they miss there, and it is logged and counted.
 
@@ -32,14 +32,9 @@ import numpy as np
 
 from gsdm_grid.errors import ChannelError, QueryError
 from gsdm_grid.interfaces import InterfaceContext, StreamInterface, interfaces
-from gsdm_grid.model import PhysicalWindow, StreamType, as_array, cut
-from gsdm_grid.storage.log_frames import (
-    Frame,
-    Gap,
-    block_of,
-    frame_of,
-)
-from gsdm_grid.storage.log_segment import Segment, files_of
+from gsdm_grid.model import PhysicalWindow, StreamPosition, StreamType, as_array, cut
+from gsdm_grid.storage.log_file import LogFile, files_of
+from gsdm_grid.storage.log_frames import Frame, Gap, block_of, frame_of
 from gsdm_grid.storage.log_type import type_of
 
 KEEP_BYTES = 256 << 20
@@ -77,31 +72,27 @@ class ResultLog:
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         self.path = Path(path)
-        self._segments = [Segment(path, int(path.stem), path.stat().st_size) for path in self._files()]
+        self._files = [LogFile(path, int(path.stem), path.stat().st_size) for path in files_of(self.path)]
         self.type = type_of(self.path, stream_type, self._windows_fit)
         self.keep_bytes = keep_bytes
-        self.duplicates = 0
-        """Windows that came again after `resume` and were left out."""
         self.lost = 0
         """Windows that were found to be damaged, or missing, since the log was opened."""
         self._segment_bytes = min(segment_bytes, max(keep_bytes // 4, 1))
         self._changed = threading.Condition()
         self._state: LogState = "idle"
         self._listeners: tuple[Callable[[], None], ...] = ()
-        self._file: int | None = None
-        self._skip: tuple[int, int] | None = None  # windows with a smaller ordinal, and so many with this one
-        self._last: tuple[int, int] | None = None
+        self._handle: int | None = None
         self._gaps: list[tuple[int, int]] = []  # windows counted as lost
-        if not self._segments:
-            self._segments = [self._segment(0)]
-        self._next = self._mend(self._segments[-1])
-        self._bytes = sum(segment.size for segment in self._segments)
-        self._last = self._find_last()
+        if not self._files:
+            self._files = [self._new_file(0)]
+        self._next = self._mend(self._files[-1])
+        self._bytes = sum(file.size for file in self._files)
+        self._position = self._find_position()
 
     @property
     def first(self) -> int:
         """Seq of the oldest window that is kept."""
-        return self._segments[0].first
+        return self._files[0].first
 
     @property
     def next(self) -> int:
@@ -116,12 +107,17 @@ class ResultLog:
     @property
     def last_ordinal(self) -> int | None:
         """Ordinal of the last window; None in a log that never had one."""
-        return None if self._last is None else self._last[0]
+        return self._position.ordinal
 
     @property
     def last_count(self) -> int:
         """How many windows at the end of the log have the last ordinal: of an opened log, as far as they are kept."""
-        return 0 if self._last is None else self._last[1]
+        return self._position.count
+
+    @property
+    def duplicates(self) -> int:
+        """Windows that came again after `resume` and were left out."""
+        return self._position.duplicates
 
     @property
     def state(self) -> LogState:
@@ -150,61 +146,50 @@ class ResultLog:
         Windows before the last ordinal are left out, and as many with the last ordinal as there are. Nothing is, once
         a greater one came.
         """
-        self._skip = self._last
+        self._position.expect_duplicates()
 
     def append(self, block: PhysicalWindow) -> None:
         """Add windows. Never waits for readers; `ChannelError` if the disk takes no more."""
-        if self._skip is not None:
-            block = self._without_duplicates(block)
+        block = self._position.without_duplicates(block)
         if not len(block):
             return
         pieces, size = frame_of(block, self._next)
-        segment = self._segments[-1]
-        if segment.size and segment.size + size > self._segment_bytes:
+        file = self._files[-1]
+        if file.size and file.size + size > self._segment_bytes:
             self._close_file()
-            segment = self._segment(self._next)
-        self._write(segment, pieces, size)
-        retired: list[Segment] = []
+            file = self._new_file(self._next)
+        self._write(file, pieces, size)
+        retired: list[LogFile] = []
         with self._changed:
-            if segment is not self._segments[-1]:
-                self._segments.append(segment)
-            segment.note(self._next, segment.size)
-            segment.size += size
+            if file is not self._files[-1]:
+                self._files.append(file)
+            file.note(self._next, file.size)
+            file.size += size
             self._bytes += size
             self._next += len(block)
-            self._last = _last_after(self._last, block)
-            while self._bytes > self.keep_bytes and len(self._segments) > 1:
-                retired.append(self._segments.pop(0))
+            self._position.advance(block)
+            while self._bytes > self.keep_bytes and len(self._files) > 1:
+                retired.append(self._files.pop(0))
                 self._bytes -= retired[-1].size
             self._changed.notify_all()
         for old in retired:
             old.path.unlink(missing_ok=True)
         self.notify()
 
-    def _without_duplicates(self, block: PhysicalWindow) -> PhysicalWindow:
-        assert self._skip is not None
-        last, count = self._skip
-        places = as_array(block.ordinals)
-        before, after = (int(np.searchsorted(places, last, side)) for side in ("left", "right"))
-        same = min(after - before, count)
-        self._skip = None if after < len(block) else (last, count - same)
-        self.duplicates += before + same
-        return cut(block, before + same) if before + same else block
-
-    def _write(self, segment: Segment, pieces: list[Any], size: int) -> None:
+    def _write(self, file: LogFile, pieces: list[Any], size: int) -> None:
         if self._state in ("closed", "removed"):
             raise ChannelError(f"result log {str(self.path)!r} is {self._state}")
         try:
-            if self._file is None:
-                self._file = os.open(segment.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                os.lseek(self._file, segment.size, os.SEEK_SET)
+            if self._handle is None:
+                self._handle = os.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                os.lseek(self._handle, file.size, os.SEEK_SET)
             try:
-                _write_all(self._file, pieces, size)
+                _write_all(self._handle, pieces, size)
             except OSError:
-                os.ftruncate(self._file, segment.size)
+                os.ftruncate(self._handle, file.size)
                 self._close_file()
-                if not segment.size:
-                    segment.path.unlink()
+                if not file.size:
+                    file.path.unlink()
                 raise
         except OSError as error:
             raise ChannelError(f"result log {str(self.path)!r} cannot be written: {error}") from error
@@ -269,34 +254,34 @@ class ResultLog:
                 if first <= at:
                     if at >= self._next:
                         return
-                    place = bisect_right(self._segments, at, key=lambda one: one.first)
-                    segment = self._segments[place - 1]
-                    following = self._next if place == len(self._segments) else self._segments[place].first
-                    size = segment.size
+                    place = bisect_right(self._files, at, key=lambda one: one.first)
+                    file = self._files[place - 1]
+                    following = self._next if place == len(self._files) else self._files[place].first
+                    size = file.size
             if at < first:  # retired
                 yield Gap(at, first, 0, 0)
                 at = first
                 continue
             try:
-                for item in segment.read(at, size, following):
+                for item in file.read(at, size, following):
                     if isinstance(item, Gap):
-                        self._report(segment, item)
+                        self._report(file, item)
                     yield item
                     at = item.next
             except FileNotFoundError:  # retired since we looked, or all is removed; else it is lost
                 if self._state == "removed":
                     return
                 with self._changed:
-                    lost = segment in self._segments
+                    lost = file in self._files
                 if lost:
                     gap = Gap(at, following, 0, size)
-                    self._report(segment, gap)
+                    self._report(file, gap)
                     yield gap
                     at = following
             except OSError as error:
                 raise ChannelError(f"result log {str(self.path)!r} cannot be read: {error}") from error
 
-    def _report(self, segment: Segment, gap: Gap) -> None:
+    def _report(self, file: LogFile, gap: Gap) -> None:
         """Log and count windows that are lost, once."""
         with self._changed:
             known = [(first, end) for first, end in self._gaps if end > self.first]
@@ -311,7 +296,7 @@ class ResultLog:
             self.lost += lost
         _log.warning(
             "%d windows of a result log are lost, %d to %d: bytes %d to %d of %s are damaged or missing",
-            *(gap.next - gap.seq, gap.seq, gap.next - 1, gap.start, gap.end, segment.path),
+            *(gap.next - gap.seq, gap.seq, gap.next - 1, gap.start, gap.end, file.path),
         )
 
     # ------------------------------------------------------------------ the folder
@@ -337,41 +322,38 @@ class ResultLog:
         self.notify()
 
     def _close_file(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
 
-    def _segment(self, first: int) -> Segment:
-        return Segment(self.path / f"{first:020d}.log", first)
-
-    def _files(self) -> list[Path]:
-        return files_of(self.path)
+    def _new_file(self, first: int) -> LogFile:
+        return LogFile(self.path / f"{first:020d}.log", first)
 
     def _windows_fit(self, stream_type: StreamType) -> bool:
         """Whether the first frame that can be read holds windows that can be of a type."""
-        frame = next((frame for segment in self._segments if (frame := segment.first_frame()) is not None), None)
+        frame = next((frame for file in self._files if (frame := file.first_frame()) is not None), None)
         try:
             return frame is None or len(block_of(stream_type, frame)) > 0
         except ChannelError:
             return False
 
-    def _mend(self, segment: Segment) -> int:
+    def _mend(self, file: LogFile) -> int:
         """Cut off what was not completely written at the end; returns the seq after the last whole frame."""
-        if not segment.size:
-            return segment.first
-        scan = segment.scan()
+        if not file.size:
+            return file.first
+        scan = file.scan()
         for gap in scan.gaps:
-            self._report(segment, gap)
-        if scan.size < segment.size:
+            self._report(file, gap)
+        if scan.size < file.size:
             _log.warning(
                 "the end of a result log is not whole: bytes %d to %d of %s are cut off, after window %d",
-                *(scan.size, segment.size, segment.path, scan.next - 1),
+                *(scan.size, file.size, file.path, scan.next - 1),
             )
-            os.truncate(segment.path, scan.size)
-            segment.size = scan.size
+            os.truncate(file.path, scan.size)
+            file.size = scan.size
         return scan.next
 
-    def _find_last(self) -> tuple[int, int] | None:
+    def _find_position(self) -> StreamPosition:
         """The last ordinal and how many windows have it, from what is on disk."""
         last: int | None = None
         stop = since = self._next
@@ -381,13 +363,14 @@ class ResultLog:
             for seq, block in reversed(self._blocks(start, stop)):
                 places = as_array(block.ordinals)
                 last = int(places[-1]) if last is None else last
-                same = _trailing(places, last)
+                others = np.flatnonzero(places != last)
+                same = len(places) - (int(others[-1]) + 1 if len(others) else 0)
                 if same:
                     since = seq + len(places) - same
                 if same < len(places):
-                    return last, self._next - since
+                    return StreamPosition(last, self._next - since)
             stop, step = start, min(step * 4, 4096)
-        return None if last is None else (last, self._next - since)
+        return StreamPosition(last, self._next - since)
 
     def _blocks(self, start: int, stop: int) -> list[tuple[int, PhysicalWindow]]:
         """All that can be read of some windows."""
@@ -468,9 +451,9 @@ class ResultLogSink(StreamInterface):
         }
 
 
-def _write_all(file: int, pieces: list[Any], size: int) -> None:
+def _write_all(handle: int, pieces: list[Any], size: int) -> None:
     """Write the pieces one after the other; a full disk may take only some of them."""
-    written = os.writev(file, pieces[:_MAX_GATHER])
+    written = os.writev(handle, pieces[:_MAX_GATHER])
     if written == size:
         return
     left = [memoryview(piece) for piece in pieces]
@@ -480,7 +463,7 @@ def _write_all(file: int, pieces: list[Any], size: int) -> None:
         if not left:
             return
         left[0] = left[0][written:]
-        written = os.writev(file, left[:_MAX_GATHER])
+        written = os.writev(handle, left[:_MAX_GATHER])
 
 
 def _cut(block: PhysicalWindow, skip: int, windows: int, room: int) -> PhysicalWindow:
@@ -488,22 +471,6 @@ def _cut(block: PhysicalWindow, skip: int, windows: int, room: int) -> PhysicalW
     each = max(block.nbytes // len(block), 1)
     count = max(min(windows, room // each, len(block) - skip), 1)
     return block if count == len(block) else cut(block, skip, skip + count)
-
-
-def _trailing(places: Any, ordinal: int) -> int:
-    """How many at the end are this ordinal."""
-    others = np.flatnonzero(places != ordinal)
-    return len(places) - (int(others[-1]) + 1 if len(others) else 0)
-
-
-def _last_after(before: tuple[int, int] | None, block: PhysicalWindow) -> tuple[int, int]:
-    """Last ordinal and how many have it, after a block was appended."""
-    places = block.ordinals
-    ordinal = int(places[-1])
-    same = 1 if isinstance(places, range) else _trailing(places, ordinal)
-    if same == len(block) and before is not None and before[0] == ordinal:
-        return ordinal, before[1] + same
-    return ordinal, same
 
 
 interfaces.add("log", ResultLogSink)

@@ -215,7 +215,7 @@ def test_a_consumer_that_cannot_open_the_shared_memory_gets_messages(monkeypatch
     def refuse(name):
         raise ChannelError("not on this machine")
 
-    monkeypatch.setattr(shared_memory, "Mapping", refuse)
+    monkeypatch.setattr(shared_memory, "MappedRing", refuse)
     producer, consumer = planes.plane(), planes.plane()
     reader = Reader(consumer)
     outlet = producer.outlet("s", consumer.endpoint, LIMITS, True, epoch=1)

@@ -90,7 +90,8 @@ def test_a_join_with_missing_parts_and_time_outs(data, streams, waits, order, re
     n=st.integers(1, 3),
 )
 def test_a_query_over_disorderly_sources(one, two, sizes, n, threads_grid, reading, readings, cut):
-    inputs = [register_input_stream(reading, cut(readings(ts=ts), sizes)) for ts in (one, two)]
+    sources = [cut(readings(ts=ts), sizes) for ts in (one, two)]
+    inputs = [register_input_stream(reading, source, order="arrival") for source in sources]
     flow = pipe(central("S-Merge", None, 2), PCC(n, "RRpart", "identity", {}, "S-Merge"))
     query = threads_grid.cq(flow, inputs, [register_result_stream(blocks=100_000)])
     try:

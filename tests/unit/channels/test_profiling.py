@@ -9,7 +9,7 @@ import pytest
 from gsdm_grid.errors import ChannelError
 from gsdm_grid.tuning import window_size
 from gsdm_grid.tuning.window_size import (
-    Choice,
+    SizeChoice,
     choose,
     remember,
     remembered_block_bytes,
@@ -35,7 +35,7 @@ def test_a_gain_of_less_than_the_threshold_is_no_gain():
 def test_a_choice_is_remembered_for_this_machine_only(tmp_path):
     path = tmp_path / "deep" / "machine.json"
     assert remembered_block_bytes(path) is None
-    remember(Choice(1 << 20, {1 << 20: 1e9}), path)
+    remember(SizeChoice(1 << 20, {1 << 20: 1e9}), path)
     assert remembered_block_bytes(path) == 1 << 20
     told = json.loads(path.read_text())
     path.write_text(json.dumps({**told, "hardware": "another machine"}))

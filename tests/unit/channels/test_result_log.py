@@ -310,6 +310,16 @@ def test_an_opened_log_knows_how_many_windows_have_the_last_ordinal(tmp_path):
     again.close()
 
 
+def test_an_opened_log_whose_ordinals_began_anew_counts_those_at_its_end(tmp_path):
+    log = ResultLog(tmp_path, Mixed)
+    log.append(mixed(0, 3, ordinals=np.array([98, 99, 100])))
+    log.append(mixed(3, 2, ordinals=np.array([4, 4])))
+    log.close()
+    again = ResultLog(tmp_path)
+    assert (again.last_ordinal, again.last_count) == (log.last_ordinal, log.last_count) == (4, 2)
+    again.close()
+
+
 @settings(max_examples=60)
 @given(data=st.data())
 def test_resuming_anywhere_before_the_end_doubles_and_loses_nothing(tmp_path_factory, data):

@@ -390,5 +390,5 @@ def test_a_truncated_datagram_is_refused(block, cut):
 def test_the_header_is_as_documented():
     packed = Header(2, 3, 4, 5, 0, 0, 1).pack()
     assert len(packed) == HEADER.size == 36
-    assert packed == b"GSDM\x01\x02\0\0" + bytes([3, 0, 0, 0, 4, 0, 0, 0, 5]) + bytes(15) + b"\x01\0\0\0"
+    assert packed == b"GSDM\x02\x02\0\0" + bytes([3, 0, 0, 0, 4, 0, 0, 0, 5]) + bytes(15) + b"\x01\0\0\0"
     assert Header.unpack(packed) == (2, 3, 4, 5, 0, 0, 1)

@@ -1,3 +1,5 @@
+import struct
+
 import msgpack
 import numpy as np
 import pytest
@@ -6,7 +8,7 @@ from hypothesis import strategies as st
 
 from gsdm_grid.errors import ChannelError
 from gsdm_grid.model import PhysicalWindow, Ragged, TypeRegistry, create_stream_type
-from gsdm_grid.model.wire import describe, rebuild
+from gsdm_grid.model.wire import describe, pack, rebuild, unpack
 
 FUZZ = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 MIXED = create_stream_type(
@@ -196,6 +198,20 @@ def test_halo_must_be_nothing_or_a_count(value):
     changed([3], value)
 
 
+def test_header_of_an_earlier_version_ends_before_later_fields(assert_same):
+    block = mixed(3, ragged=True).stamped(range(4, 7), mark=9)
+    header, buffers = sent(block)
+    *before, halo = msgpack.unpackb(header)
+    assert halo is None
+    assert_same(rebuild(MIXED, msgpack.packb(before), buffers), block)
+    malformed(msgpack.packb(before[:2]), buffers)  # a mark has always been there
+
+
+def test_header_with_a_field_too_many_is_malformed():
+    header, buffers = sent(mixed(3, True))
+    malformed(msgpack.packb([*msgpack.unpackb(header), None]), buffers)
+
+
 @pytest.mark.parametrize("header", [b"", b"\xc1", b"\x93", msgpack.packb([]), msgpack.packb(3), b"\x94" * 600])
 def test_header_must_be_what_describe_makes(header):
     malformed(header, sent(mixed(3, True))[1])
@@ -305,3 +321,75 @@ def damaged(data, given_bytes):
         return given_bytes[: data.draw(st.integers(0, len(given_bytes)))]
     at = data.draw(st.integers(0, len(given_bytes) - 1))
     return given_bytes[:at] + bytes([data.draw(st.integers(0, 255))]) + given_bytes[at + 1 :]
+
+
+# In one piece
+
+
+def packed(block):
+    return b"".join(bytes(piece) for piece in pack(block))
+
+
+def refused(data, windows, reason=""):
+    with pytest.raises(ChannelError, match=f"malformed physical window of type 'Mixed': .*{reason}"):
+        unpack(MIXED, data, windows)
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("count", [0, 1, 6])
+def test_unpacked_block_is_the_same(make_block, assert_same, count, ragged):
+    block = make_block(count, ragged)
+    irregular = block.stamped(np.arange(count) ** 2, 60, 2)
+    for each in (block, irregular, block[1:4], block[::2]):
+        assert_same(unpack(each.type, packed(each), len(each)), each)
+
+
+def test_packed_block_is_laid_out_as_documented():
+    block = mixed(3, ragged=True).stamped(np.array([1, 4, 5]))
+    header, buffers = sent(block)
+    parts = [struct.pack("<II", len(header), len(buffers)), *(struct.pack("<Q", len(buffer)) for buffer in buffers)]
+    for part in (header, *buffers):
+        parts += [part, bytes(-len(part) % 8)]
+    assert packed(block) == b"".join(parts)
+
+
+def test_packing_copies_no_payload_and_unpacking_views_it():
+    block = mixed(6, ragged=False)
+    assert any(isinstance(piece, np.ndarray) and np.shares_memory(piece, block.x) for piece in pack(block))
+    data = packed(block)
+    assert np.shares_memory(unpack(MIXED, data, 6).x, np.frombuffer(data, np.uint8))
+
+
+def test_truncated_and_extended_packed_blocks_are_malformed():
+    data = packed(mixed(3, ragged=True))
+    for size in range(len(data)):
+        refused(data[:size], 3)
+    for more in (b"\0", bytes(8)):
+        refused(data + more, 3, f"{len(data)} bytes announced, {len(data) + len(more)} present")
+
+
+def test_packed_block_with_another_number_of_windows_is_malformed():
+    refused(packed(mixed(3, ragged=True)), 4, "4 windows announced, 3 present")
+
+
+@pytest.mark.parametrize(("at", "form"), [(0, "<I"), (4, "<I"), (8, "<Q"), (16, "<Q")])
+@pytest.mark.parametrize("value", [0, 1, 2**31, 2**32 - 1])
+def test_wrong_lengths_are_malformed(at, form, value):
+    data = bytearray(packed(mixed(3, ragged=True)))
+    struct.pack_into(form, data, at, value)
+    refused(bytes(data), 3)
+
+
+@FUZZ
+@given(st.data(), st.booleans(), st.binary(max_size=80))
+def test_damaged_packed_blocks_are_either_a_block_or_a_channel_error(data, ragged, noise):
+    whole = packed(mixed(3, ragged))
+    for _ in range(data.draw(st.integers(1, 3))):
+        whole = damaged(data, whole)
+    for each in (whole, noise):
+        try:
+            block = unpack(MIXED, each, 3)
+        except ChannelError:
+            continue
+        assert len(block) == 3
+        read_all(block)

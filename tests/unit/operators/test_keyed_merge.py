@@ -115,4 +115,4 @@ def test_each_aggregate(how, expected):
 
 def test_a_union_passes_on_what_comes():
     block = answers([0, 1], [1, 2], [1, 1])
-    assert Union().push(1, block) == [block]
+    assert Union(2).push(1, block) == [block]

@@ -14,9 +14,9 @@ from gsdm_grid.plan import (
     Demands,
     Needs,
     StreamSpec,
-    bundles,
     check_sites,
     parse_demands,
+    site_groups,
 )
 
 
@@ -42,16 +42,16 @@ def test_the_pool_of_the_query_is_the_pool_of_sites_that_name_none():
 
 def test_relays_belong_to_the_sites_they_serve_and_compute_sites_stand_alone():
     made = plan(flow=build({"template": "PCC", "args": [2, "RRpart", "fft3", {}, "S-Merge"]}), policy=GRID)
-    found = bundles(made, [site for site in made.sites if site.host == "ray"], Demands())
+    found = site_groups(made, [site for site in made.sites if site.host == "ray"], Demands())
     assert [bundle.sites for bundle in found] == [("partition.0",), ("combine.0",)]
-    found = bundles(plan(), plan().sites, Demands())
+    found = site_groups(plan(), plan().sites, Demands())
     assert {bundle.sites for bundle in found if bundle.apart} == {("compute.0",), ("compute.1",), ("compute.2",)}
 
 
 @given(st.integers(1, 6), st.sampled_from([RAY, GRID]), st.booleans())
 def test_every_site_is_in_exactly_one_bundle_and_nothing_is_asked_for_twice(degree, policy, live):
     made = plan(PCC(degree, "RRpart", "fft3", {}, "S-Merge"), policy, live)
-    found = bundles(made, made.sites, Demands())
+    found = site_groups(made, made.sites, Demands())
     assert sorted(site for bundle in found for site in bundle.sites) == sorted(site.id for site in made.sites)
     assert sum(bundle.needs.cpus for bundle in found) == len(made.sites)
 
@@ -59,7 +59,7 @@ def test_every_site_is_in_exactly_one_bundle_and_nothing_is_asked_for_twice(degr
 def test_sites_with_other_labels_are_not_put_together():
     made = plan(policy=RAY, live=True)
     demands = parse_demands({"sites": {"combine": {"near": "a"}, "sink": {"near": "b"}}})
-    found = bundles(made, made.sites, demands)
+    found = site_groups(made, made.sites, demands)
     assert all(len(bundle.sites) == 1 for bundle in found)
 
 

@@ -21,7 +21,7 @@ class Scan(NamedTuple):
     gaps: list[Gap]
 
 
-class Segment:
+class LogFile:
     """One file of the log. ``size`` counts its bytes. One thread appends to it, any thread reads.
 
     The index is made as frames are written; of files from before, when it is first needed.
@@ -44,7 +44,7 @@ class Segment:
 
     def scan(self, following: int | None = None) -> Scan:
         """Find all whole frames, and make an index of them; ``following`` as in `frames`."""
-        index, size, seq, gaps = Segment(self.path, self.first), 0, self.first, []
+        index, size, seq, gaps = LogFile(self.path, self.first), 0, self.first, []
         with self.path.open("rb", buffering=0) as file:
             for item in frames(file.fileno(), 0, self.size, self.first, following):
                 if isinstance(item, Gap):
@@ -81,4 +81,4 @@ def files_of(folder: Path) -> list[Path]:
 def end_of(folder: Path) -> int:
     """How many windows a log has had, kept or not, by what is on disk; of a log that nobody writes to."""
     last = files_of(folder)[-1:]
-    return Segment(last[0], int(last[0].stem), last[0].stat().st_size).scan().next if last else 0
+    return LogFile(last[0], int(last[0].stem), last[0].stat().st_size).scan().next if last else 0
