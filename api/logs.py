@@ -11,6 +11,8 @@ import time
 from contextvars import ContextVar
 from typing import Any, TextIO
 
+from typing_extensions import override
+
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 _STANDARD = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
@@ -27,8 +29,8 @@ def new_request_id() -> str:
 class JsonLines(logging.Formatter):
     """Records as JSON lines; ``extra`` fields become members."""
 
+    @override
     def format(self, record: logging.LogRecord) -> str:
-        """See `logging.Formatter`."""
         told: dict[str, Any] = {
             "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),

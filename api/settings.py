@@ -12,7 +12,7 @@ DEFAULT_PORT = 8642
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServiceLimits:
     """What one token, or one request, may ask for. Immutable."""
 
     body_bytes: int = 1 << 20
@@ -59,7 +59,7 @@ class ServiceSettings:
     """Modules, and packages with all that is in them, whose code documents may name as ``package.module:name``."""
     trial_share: float = 1.0
     """Share of the hosts of a pool that the plans of the optimizer's trials may use; the rest is left to queries."""
-    limits: Limits = field(default_factory=Limits)
+    limits: ServiceLimits = field(default_factory=ServiceLimits)
     grid: Settings = field(default_factory=Settings)
 
     @property

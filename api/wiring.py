@@ -81,7 +81,7 @@ def make_app(settings: ServiceSettings) -> FastAPI:
     services = make_services(settings)
 
     @asynccontextmanager
-    async def live(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         try:
             await run_in_threadpool(_start, services)
         except BaseException as error:
@@ -95,7 +95,7 @@ def make_app(settings: ServiceSettings) -> FastAPI:
         title="GSDM-grid coordinator",
         version=__version__,
         description="Continuous queries over high-volume numerical streams.",
-        lifespan=live,
+        lifespan=lifespan,
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,

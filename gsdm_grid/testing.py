@@ -10,25 +10,27 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from typing_extensions import override
+
 from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, functions
-from gsdm_grid.model import PhysicalWindow
+from gsdm_grid.model import Clock, PhysicalWindow
 
 Found = TypeVar("Found")
 LOOK_S = 0.01
 
 
-class FakeClock:
+class FakeClock(Clock):
     """A clock whose time, in seconds, is set by the test."""
 
     def __init__(self, start_s: float = 100.0) -> None:
         self.s = start_s
 
+    @override
     def now_ns(self) -> int:
-        """See `Clock`."""
         return round(self.s * 1e9)
 
+    @override
     def monotonic_s(self) -> float:
-        """See `Clock`."""
         return self.s
 
 

@@ -40,14 +40,14 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Decision:
+class ScalingDecision:
     """Another degree, and why."""
 
     degree: int
     reason: str
 
 
-def decide(policy: AutoscalePolicy, loads: list[Load], changed_s: float) -> Decision | None:
+def decide(policy: AutoscalePolicy, loads: list[Load], changed_s: float) -> ScalingDecision | None:
     """What to do after these loads (oldest first), the last change having been at ``changed_s``; None is nothing."""
     recent = loads[-policy.samples :]
     if len(recent) < policy.samples or recent[-1].at_s - changed_s < policy.pause_s:
@@ -56,18 +56,18 @@ def decide(policy: AutoscalePolicy, loads: list[Load], changed_s: float) -> Deci
     if any(load.degree != degree for load in recent):
         return None
     if degree < policy.least:
-        return Decision(policy.least, f"at least {policy.least} are wanted")
+        return ScalingDecision(policy.least, f"at least {policy.least} are wanted")
     if degree > policy.most:
-        return Decision(policy.most, f"at most {policy.most} are allowed")
+        return ScalingDecision(policy.most, f"at most {policy.most} are allowed")
     lightest, heaviest = min(load.busiest for load in recent), max(load.busiest for load in recent)
     dropped = sum(load.dropped for load in recent)
     if (lightest > policy.high or (dropped and lightest > policy.target)) and degree < policy.most:
         wanted = min(max(math.ceil(degree * lightest / policy.target), degree + 1), policy.most)
         why = f", {dropped} windows dropped" if dropped else ""
-        return Decision(wanted, f"the busiest of {degree} compute sites is busy {lightest:.0%} of its time{why}")
+        return ScalingDecision(wanted, f"the busiest of {degree} compute sites is busy {lightest:.0%} of its time{why}")
     if degree > policy.least and heaviest * degree / (degree - 1) < policy.target:
         fewer = heaviest * degree / (degree - 1)
-        return Decision(degree - 1, f"{degree - 1} compute sites would be busy {fewer:.0%} of their time")
+        return ScalingDecision(degree - 1, f"{degree - 1} compute sites would be busy {fewer:.0%} of their time")
     return None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from gsdm_grid.config import Settings
-from gsdm_grid.hosts import ON_RAY, ElsewherePool, HostPool, PoolProcess, RayPool, SparkPool
+from gsdm_grid.hosts import ON_RAY, ForwardingPool, HostPool, PoolProcess, RayPool, SparkPool
 from gsdm_grid.plan import HostKind
 from resource_manager.spark_cluster import SparkCluster
 from resource_manager.spark_daemon_actors import RayDaemons
@@ -30,7 +30,7 @@ def named_pools(settings: Settings) -> dict[str, Mapping[HostKind, HostPool]]:
     made: dict[str, Mapping[HostKind, HostPool]] = {}
     for name, address in settings.pools.items():
         process = PoolProcess(name, partial(_on_ray, address, False, settings.spare_hosts, None))
-        made[name] = {"ray": ElsewherePool(process, "ray"), "spark": ElsewherePool(process, "spark")}
+        made[name] = {"ray": ForwardingPool(process, "ray"), "spark": ForwardingPool(process, "spark")}
     return made
 
 

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import override
+
 from gsdm_grid.errors import ResourceError
-from gsdm_grid.hosts import KeptProcess, Observe
+from gsdm_grid.hosts import Claim, Executors, KeptProcess, Observe
 from resource_manager.spark_daemon_actors import START_S, Daemons
 from resource_manager.spark_fleet import FleetSettings, SparkFleet
 from resource_manager.spark_slots import Claimed, SlotBook, WorkerState
@@ -26,8 +28,8 @@ QUIET_TICK_S = 1.0
 TELL_S = 0.5
 
 
-class SparkCluster:
-    """The executors of one Spark application (see `Executors`). Starts when first asked; thread-safe."""
+class SparkCluster(Executors):
+    """The executors of one Spark application. Starts when first asked; thread-safe."""
 
     def __init__(
         self,
@@ -51,8 +53,8 @@ class SparkCluster:
 
     # -- the port ---------------------------------------------------------------------------------------------------
 
+    @override
     def begin(self) -> None:
-        """See `Executors`."""
         self._daemons.connect()
         with self._changed:
             if self._closing.is_set():
@@ -67,8 +69,8 @@ class SparkCluster:
                 )
                 self._thread.start()
 
+    @override
     def claim(self, query: str, slots: int) -> SlotClaim:
-        """See `Executors`."""
         self.begin()
         size = self.settings.slots
         room = self._daemons.room(size)
@@ -82,8 +84,8 @@ class SparkCluster:
             self._changed.notify_all()
         return SlotClaim(self, claim)
 
+    @override
     def application(self) -> Mapping[str, str]:
-        """See `Executors`."""
         self.begin()
         with self._changed:
             self._changed.wait_for(lambda: self._url is not None or self._closing.is_set(), START_S)
@@ -105,14 +107,14 @@ class SparkCluster:
             "spark.ui.retainedDeadExecutors": "5",
         }
 
+    @override
     def watch(self, observe: Observe) -> None:
-        """See `Executors`."""
         with self._changed:
             self._observe = observe
             self._changed.notify_all()
 
+    @override
     def inventory(self) -> dict[str, Any]:
-        """See `Executors`."""
         with self._changed:
             return {
                 "master": self._url,
@@ -126,8 +128,8 @@ class SparkCluster:
                 "trouble": self._trouble,
             }
 
+    @override
     def close(self) -> None:
-        """See `Executors`."""
         with self._changed:
             self._closing.set()
             self._changed.notify_all()
@@ -142,7 +144,7 @@ class SparkCluster:
     # -- claims -----------------------------------------------------------------------------------------------------
 
     def wait_for(self, claim: Claimed, deadline_s: float, waiting: Callable[[str], None]) -> None:
-        """See `Claim`."""
+        """Wait until the slots of a claim are there, as `Claim.wait` says."""
         until_s = time.monotonic() + deadline_s
         try:
             while True:
@@ -161,7 +163,7 @@ class SparkCluster:
             raise
 
     def keep(self, claim: Claimed, slots: int) -> None:
-        """See `Claim`."""
+        """Keep so many slots of a claim at most, as `Claim.keep` says."""
         with self._changed:
             self._book.keep(claim, slots)
             self._changed.notify_all()
@@ -216,18 +218,18 @@ class SparkCluster:
 
 
 @dataclass(frozen=True)
-class SlotClaim:
-    """Slots that one query asked of a cluster (see `Claim`)."""
+class SlotClaim(Claim):
+    """Slots that one query asked of a cluster."""
 
     cluster: SparkCluster
     claimed: Claimed
 
+    @override
     def wait(self, deadline_s: float, waiting: Callable[[str], None]) -> None:
-        """See `Claim`."""
         self.cluster.wait_for(self.claimed, deadline_s, waiting)
 
+    @override
     def keep(self, slots: int) -> None:
-        """See `Claim`."""
         self.cluster.keep(self.claimed, slots)
 
 

@@ -9,6 +9,8 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from typing_extensions import override
+
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts import (
     CPU,
@@ -71,7 +73,7 @@ def _nowhere(_name: str) -> None:
     return None
 
 
-class RayDaemons:
+class RayDaemons(Daemons):
     """Daemons in Ray actors. ``place`` gives Ray's options for the actor of a name and so many slots.
 
     ``connect`` connects this process to Ray, if it is not connected; ``vacate`` is told when an actor's place is free
@@ -87,27 +89,32 @@ class RayDaemons:
         vacate: Callable[[str], None] = _nowhere,
         most_cpus: float | None = None,
     ) -> None:
-        self.connect = connect
+        self._connect = connect
         self._local = local
         self._place = place
         self._vacate = vacate
         self._most_cpus = most_cpus
 
+    @override
+    def connect(self) -> None:
+        self._connect()
+
+    @override
     def address(self) -> str:
-        """See `Daemons`."""
         import ray
 
         return LOOPBACK if self._local else str(ray.util.get_node_ip_address())
 
+    @override
     def room(self, slots: int) -> float:
-        """See `Daemons`."""
         if self._most_cpus is not None:
             return self._most_cpus // slots * slots
         machines = clusters_machines()
         return sum(machine.resources.get(CPU, 0.0) // slots for machine in machines) * slots
 
+    @override
     def start(self, name: str, role: MasterRole | WorkerRole, secret: str) -> Daemon:
-        """See `Daemons`: the master is on the machine of this process, without which it is of no use."""
+        """The master is on the machine of this process, without which it is of no use."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -121,7 +128,7 @@ class RayDaemons:
         return RayDaemon(name, actor, self._vacate)
 
 
-class RayDaemon:
+class RayDaemon(Daemon):
     """A daemon in a Ray actor."""
 
     def __init__(self, name: str, actor: Any, vacate: Callable[[str], None]) -> None:
@@ -132,15 +139,15 @@ class RayDaemon:
         self._run = actor.run.remote()
         self._gone = False
 
+    @override
     def url(self) -> str | None:
-        """See `Daemon`."""
         try:
             return str(_result(self._url)) if _done(self._url) else None
         except Exception as error:
             raise ResourceError(_reason(error)) from error
 
+    @override
     def ended(self) -> str | None:
-        """See `Daemon`."""
         if not self._gone and not _done(self._run):
             return None
         try:
@@ -148,16 +155,17 @@ class RayDaemon:
         except Exception as error:
             return _reason(error)
 
+    @override
     def decommission(self) -> None:
-        """See `Daemon`."""
         self.actor.decommission.remote()
 
+    @override
     def stop(self) -> None:
-        """See `Daemon`."""
         self.actor.stop.remote()
 
+    @override
     def kill(self) -> None:
-        """See `Daemon`: what its keeper finds without an owner, it ends."""
+        """Ray ends the actor; the keeper of its process ends what is left."""
         import ray
 
         if not self._gone:

@@ -223,10 +223,10 @@ def reading():
 
 @pytest.fixture(scope="session")
 def readings():
-    """Make a block of readings: ids count from ``first``; timestamps as given, else 0, 10, 20, …"""
+    """Make a block of readings: ids count from ``first``; timestamps as given, else ten times the ids."""
 
     def make(count=None, ts=None, first=0):
-        ts = np.arange(count) * 10 if ts is None else np.asarray(ts, np.int64)
+        ts = np.arange(first, first + count) * 10 if ts is None else np.asarray(ts, np.int64)
         ids = np.arange(first, first + len(ts))
         return Reading.block(ts=ts, id=ids, value=np.sin(ids * 1.7))
 

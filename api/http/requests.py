@@ -19,7 +19,7 @@ from api.errors import Problem, problem_of, response
 from api.logs import new_request_id, request_id
 from api.metrics import metrics_of
 from api.services import Services
-from api.settings import Limits
+from api.settings import ServiceLimits
 
 _access = logging.getLogger("gsdm.access")
 _log = logging.getLogger("gsdm.api")
@@ -157,6 +157,6 @@ class _Exchange:
         _access.log(logging.DEBUG if self._path in _QUIET else logging.INFO, "request", extra=told)
 
 
-def _body_limit(scope: Scope, limits: Limits) -> int:
+def _body_limit(scope: Scope, limits: ServiceLimits) -> int:
     uploads = scope["type"] == "http" and scope["method"] == "PUT" and scope["path"].startswith(_BUNDLES)
     return limits.bundle_bytes if uploads else limits.body_bytes

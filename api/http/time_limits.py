@@ -1,9 +1,9 @@
 """HTTP connections with time limits: a client that sends its request a byte at a time does not keep one for ever.
 
-The head of a request must arrive within `Limits.header_s`, counted from when the connection is open or, on one that is
-used again, from the first byte; its body within `Limits.body_s` after that. Answers have no limit: result streams are
-read as slowly as their readers like. Between requests the web server's own limit holds (5 s). What is no HTTP, and what
-comes too late, is answered with a problem document.
+The head of a request must arrive within `ServiceLimits.header_s`, counted from when the connection is open or, on one
+that is used again, from the first byte; its body within `ServiceLimits.body_s` after that. Answers have no limit:
+result streams are read as slowly as their readers like. Between requests the web server's own limit holds (5 s). What
+is no HTTP, and what comes too late, is answered with a problem document.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from api.errors import MEDIA_TYPE, STATUS, Problem, document
-from api.settings import Limits
+from api.settings import ServiceLimits
 
 
-def protocol(limits: Limits) -> type[HttpToolsProtocol]:
+def protocol(limits: ServiceLimits) -> type[HttpToolsProtocol]:
     """The class of connections with these limits."""
 
     class LimitedProtocol(HttpToolsProtocol):

@@ -29,14 +29,14 @@ RETRY_S = 1.0
 MEASURING = ("trial", "record", "optimize")
 """Actions that are no steps of a query. There may be many that wait for each other: they share some threads."""
 
-Carrier = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+CarryOut = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 """Carries out an operation; what it returns is the operation's result."""
 
 
 class Operations:
     """Queues operations and carries them out, one at a time for each query. Thread-safe."""
 
-    def __init__(self, store: Store, carry_out: Carrier, measuring: int = 8) -> None:
+    def __init__(self, store: Store, carry_out: CarryOut, measuring: int = 8) -> None:
         self._store = store
         self._carry_out = carry_out
         self._ids = IdFactory()

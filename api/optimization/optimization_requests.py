@@ -1,4 +1,4 @@
-"""What follows from a request to optimize: the work, the inputs of its trials, limits and options, settled once.
+"""What follows from a request to optimize: the work, the inputs of its trials, limits and options, worked out once.
 
 It is stored with the search, so that it stays what it was although the pool or a registered source changes meanwhile.
 """
@@ -64,8 +64,8 @@ class Queries(Sources, Protocol):
 
 
 @dataclass(frozen=True)
-class Settled:
-    """A request, settled. Immutable. ``inputs`` are those of the trials; ``to_record`` are to be recorded first."""
+class OptimizationSetup:
+    """What follows from a request. Immutable. ``inputs`` are those of the trials; ``to_record`` is recorded first."""
 
     document: Mapping[str, Any]
     inputs: tuple[Mapping[str, Any], ...]
@@ -86,7 +86,7 @@ class Settled:
             made["block_bytes"] = plan.block_bytes
         return {**made, "placement": self.placement}
 
-    def with_segment(self, number: int, segment: str) -> Settled:
+    def with_segment(self, number: int, segment: str) -> OptimizationSetup:
         """The same with an input that has been recorded."""
         inputs = list(self.inputs)
         inputs[number] = _played(inputs[number], number, segment)
@@ -111,7 +111,7 @@ class Settled:
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Settled:
+    def from_json(data: Mapping[str, Any]) -> OptimizationSetup:
         """Inverse of `to_json`."""
         told: dict[str, Any] = data["limits"]
         limits: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in told.items()}
@@ -123,10 +123,10 @@ class Settled:
             "to_record": tuple(data["to_record"]),
             "segments": tuple(data["segments"]),
         }
-        return Settled(**{**data, **made})
+        return OptimizationSetup(**{**data, **made})
 
 
-def settle(given: Mapping[str, Any], role: str, queries: Queries, segments: Segments) -> Settled:
+def read_request(given: Mapping[str, Any], role: str, queries: Queries, segments: Segments) -> OptimizationSetup:
     """Check a request, or say at which place it is wrong."""
     document = without_plan(_document(given))
     specification = queries.checked({**document, "plan": "central"}, role)
@@ -146,7 +146,7 @@ def settle(given: Mapping[str, Any], role: str, queries: Queries, segments: Segm
     limits = _limits(search, criteria, pool, queries, placement)
     if window_bytes and "runs" not in search:
         limits = replace(limits, runs=_runs(queries.grid.block_bytes, window_bytes, options.short_count))
-    return Settled(
+    return OptimizationSetup(
         document,
         inputs,
         fingerprint(document, placement, queries, segments),

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from api.errors import Problem, document, problem_of
 from api.operations import Operations
-from api.optimization.optimization_requests import Queries, Settled, settle
+from api.optimization.optimization_requests import OptimizationSetup, Queries, read_request
 from api.optimization.segments import Segments
 from api.optimization.trials import Trials
 from api.store import Store
@@ -62,13 +62,13 @@ class Optimizations:
         self, given: Mapping[str, Any], token_id: str, role: str
     ) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Store a search; gives it, and its operation if this coordinator is to carry it out."""
-        settled, _ = self._settled(given, role)
+        setup, _ = self._setup_and_search(given, role)
         row = {
             "id": self._ids.new("opt"),
-            "query": settled.document["name"],
+            "query": setup.document["name"],
             "request": dict(given),
-            "settled": settled.to_json(),
-            "work": settled.work,
+            "settled": setup.to_json(),
+            "work": setup.work,
             "status": "searching",
             "rounds": 0,
             "choice": None,
@@ -83,7 +83,7 @@ class Optimizations:
         operation = None
         with self._store.begin() as connection:
             connection.execute(table.insert().values(**row))
-            if settled.driver == "coordinator":
+            if setup.driver == "coordinator":
                 operation = self._operations.record(connection, row["id"], "optimize")
         if operation is not None:
             self._operations.enqueue(operation)
@@ -91,9 +91,9 @@ class Optimizations:
 
     def check(self, given: Mapping[str, Any], role: str) -> dict[str, Any]:
         """What a search would choose from; refuses what `submit` would refuse, and begins nothing."""
-        settled, search = self._settled(given, role)
+        setup, search = self._setup_and_search(given, role)
         names = [stage.function.name for stage in search.space.work]
-        return {"query": settled.document["name"], "functions": names, "plans": search.space.size}
+        return {"query": setup.document["name"], "functions": names, "plans": search.space.size}
 
     def view(self, optimization_id: str) -> dict[str, Any]:
         """A search with all that it knows."""
@@ -237,27 +237,25 @@ class Optimizations:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def _settled(self, given: Mapping[str, Any], role: str) -> tuple[Settled, Search]:
-        """A request that is settled, and its search; a `GsdmError` says what is wrong, or that no plan is left."""
-        settled = settle(given, role, self._queries, self._segments)
-        return settled, self._search_of(settled, 0, {})
+    def _setup_and_search(self, given: Mapping[str, Any], role: str) -> tuple[OptimizationSetup, Search]:
+        """What follows from a request, and its search; a `GsdmError` says what is wrong, or that no plan is left."""
+        setup = read_request(given, role, self._queries, self._segments)
+        return setup, self._search_of(setup, 0, {})
 
     def _record_segments(self, optimization_id: str) -> None:
         """Record the inputs that cannot be read more than once."""
         row = self._row(optimization_id)
-        settled = Settled.from_json(row["settled"])
-        if not settled.to_record:
+        setup = OptimizationSetup.from_json(row["settled"])
+        if not setup.to_record:
             return
-        for number in settled.to_record:
+        for number in setup.to_record:
             segment = f"{optimization_id}-in{number}"
             if not self._segments.exists(segment):
-                windows = settled.options.count
-                self._segments.record_row(
-                    settled.document["inputs"][number], windows, segment, row["token_id"], "admin"
-                )
+                windows = setup.options.count
+                self._segments.record_row(setup.document["inputs"][number], windows, segment, row["token_id"], "admin")
             self._segments.carry_out(segment)
-            settled = settled.with_segment(number, segment)
-        self._keep(optimization_id, settled=settled.to_json())
+            setup = setup.with_segment(number, segment)
+        self._keep(optimization_id, settled=setup.to_json())
 
     def _run_all(self, optimization_id: str, requests: Sequence[Mapping[str, Any]]) -> None:
         for request in requests:
@@ -282,15 +280,15 @@ class Optimizations:
                 told[trial["key"]] = TrialResult.from_json(trial["result"])
             elif trial["failure"] is not None:
                 told[trial["key"]] = Failure(str(trial["failure"]["detail"]))
-        search = self._search_of(Settled.from_json(row["settled"]), row["rounds"], told)
+        search = self._search_of(OptimizationSetup.from_json(row["settled"]), row["rounds"], told)
         if row["choice"] is not None and not search.waiting():
             for request in search.verification():
                 if request.key in told:
                     search.tell(request.key, told[request.key])
         return search
 
-    def _search_of(self, settled: Settled, rounds: int, told: Mapping[str, Outcome]) -> Search:
-        return replayed(settled.space(self._queries), settled.criteria, settled.options, rounds, told)
+    def _search_of(self, setup: OptimizationSetup, rounds: int, told: Mapping[str, Outcome]) -> Search:
+        return replayed(setup.space(self._queries), setup.criteria, setup.options, rounds, told)
 
     def _refuse_if_waiting(self, row: Mapping[str, Any], search: Search, step: str) -> None:
         waiting = [one.key for asked in search.rounds for one in asked if one in search.waiting()]
@@ -299,15 +297,15 @@ class Optimizations:
             raise Problem("invalid-transition", detail, state=row["status"], allowed=["trials"], step=step)
 
     def _request(self, row: Mapping[str, Any], request: TrialRequest) -> dict[str, Any]:
-        settled = Settled.from_json(row["settled"])
+        setup = OptimizationSetup.from_json(row["settled"])
         return {
             "key": request.key,
             "label": request.plan.key,
-            "specification": settled.specification(request.plan),
+            "specification": setup.specification(request.plan),
             "count": request.count,
             "round": request.round,
             "predicted": request.predicted_s,
-            "latency": settled.criteria.needs_latency,
+            "latency": setup.criteria.needs_latency,
         }
 
     def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:

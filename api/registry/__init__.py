@@ -4,7 +4,7 @@ from api.registry.allowed_code import calls_code, check_specification, check_str
 from api.registry.archives import MEDIA_TYPES, PYTHON, ZIP
 from api.registry.bundles import NAME, Bundles
 from api.registry.packages import Packages
-from api.registry.registered_streams import StreamKind, delete_stream, get_stream, list_streams, post_stream
+from api.registry.registered_streams import SourceOrSink, delete_stream, get_stream, list_streams, post_stream
 from api.registry.stream_types import delete_type, load_types, post_type, posted
 from api.registry.trial_imports import in_processes
 
@@ -15,7 +15,7 @@ __all__ = [
     "ZIP",
     "Bundles",
     "Packages",
-    "StreamKind",
+    "SourceOrSink",
     "calls_code",
     "check_specification",
     "check_stream",

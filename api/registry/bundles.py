@@ -17,7 +17,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,20 +35,16 @@ from api.registry.bundle_contents import (
     prefixes,
 )
 from api.registry.packages import Installed, Packages
-from api.registry.stream_types import forget_type, registered_user, types_apart
+from api.registry.stream_types import Uses, forget_type, registered_user, types_apart
 from api.registry.trial_imports import Package, TryImports, refusal
 from api.store import Store, bundles
 from gsdm_grid.functions import FunctionRegistry, functions
 from gsdm_grid.functions import packages as known_packages
-from gsdm_grid.spec import Kind
 
 _log = logging.getLogger("gsdm.bundles")
 ROOT = "gsdm_bundles"
 NAME = r"^[A-Za-z][A-Za-z0-9_]{0,47}$"
 _NAME = re.compile(NAME.strip("^$"), re.ASCII)
-
-Uses = Callable[[Kind, str], str | None]
-"""Name of a query that uses a function, by the kind and name of what it uses."""
 
 
 class Bundles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,15 +12,16 @@ import sqlalchemy as sa
 from api.errors import Problem
 from api.http import Role
 from api.registry.allowed_code import check_stream
+from api.registry.stream_types import Uses
 from api.store import Store, streams
-from gsdm_grid.spec import Kind, parse_stream
+from gsdm_grid.spec import parse_stream
 
-StreamKind = Literal["source", "sink"]
+SourceOrSink = Literal["source", "sink"]
 
 
 def post_stream(
     store: Store,
-    kind: StreamKind,
+    kind: SourceOrSink,
     document: Mapping[str, Any],
     role: Role,
     folders: Sequence[Path] = (),
@@ -42,7 +43,7 @@ def post_stream(
     return get_stream(store, kind, name), True
 
 
-def get_stream(store: Store, kind: StreamKind, name: str) -> dict[str, Any]:
+def get_stream(store: Store, kind: SourceOrSink, name: str) -> dict[str, Any]:
     """One source or sink."""
     found = store.row(sa.select(streams).where(streams.c.kind == kind, streams.c.name == name))
     if found is None:
@@ -50,12 +51,12 @@ def get_stream(store: Store, kind: StreamKind, name: str) -> dict[str, Any]:
     return found
 
 
-def list_streams(store: Store, kind: StreamKind) -> list[dict[str, Any]]:
+def list_streams(store: Store, kind: SourceOrSink) -> list[dict[str, Any]]:
     """All sources or sinks, by name."""
     return store.rows(sa.select(streams).where(streams.c.kind == kind).order_by(streams.c.name))
 
 
-def delete_stream(store: Store, kind: StreamKind, name: str, uses: Callable[[Kind, str], str | None]) -> None:
+def delete_stream(store: Store, kind: SourceOrSink, name: str, uses: Uses) -> None:
     """Remove a source or sink that no query uses."""
     get_stream(store, kind, name)
     if (query := uses(kind, name)) is not None:

@@ -24,7 +24,7 @@ import orjson
 from gsdm_grid.model import STREAM, Array, AttributeType, Column, PhysicalWindow, Ragged, StreamType, as_array, as_dense
 from gsdm_grid.storage import ResultLog
 
-Blocks = Sequence[tuple[int, PhysicalWindow]]
+NumberedBlocks = Sequence[tuple[int, PhysicalWindow]]
 _VIEW_NUMBERS = 2_000_000
 _EVENT_NUMBERS = 50_000
 
@@ -40,7 +40,7 @@ def projected(stream_type: StreamType, attributes: Iterable[str] | None) -> Stre
     return StreamType(stream_type.name, kept, STREAM)
 
 
-def windows_of(blocks: Blocks, shown: StreamType, points: int, parts: bool = False) -> list[dict[str, Any]]:
+def windows_of(blocks: NumberedBlocks, shown: StreamType, points: int, parts: bool = False) -> list[dict[str, Any]]:
     """The windows of blocks, for `to_json`. ``parts``: complex vectors that are reduced keep both parts."""
     windows: list[dict[str, Any]] = []
     names = tuple(shown.attributes)

@@ -31,7 +31,7 @@ from api.results.json_windows import (
     windows_of,
     windows_per_event,
 )
-from api.settings import Limits
+from api.settings import ServiceLimits
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.model import PhysicalWindow, StreamType, stream_schema, to_stream_batch
 from gsdm_grid.storage import ResultLog
@@ -92,7 +92,7 @@ class Form:
         """What an Arrow stream begins with."""
         return bytes(stream_schema(projected(stream_type, self.shown)).serialize())
 
-    def arrow_event(self, stream_type: StreamType, event: Event) -> bytes:
+    def arrow_event(self, stream_type: StreamType, event: ReaderEvent) -> bytes:
         """What else than windows an Arrow stream has: a batch without rows, and its end."""
         told = event.document() if isinstance(event, Missed | Ended) else {"event": "heartbeat"}
         none = to_stream_batch(PhysicalWindow.empty(projected(stream_type, self.shown)), 0)
@@ -158,7 +158,7 @@ class Heartbeat(NamedTuple):
     """Nothing new."""
 
 
-Event = Windows | Missed | Ended | Heartbeat
+ReaderEvent = Windows | Missed | Ended | Heartbeat
 
 
 class ProcessorShare:
@@ -186,11 +186,11 @@ class ProcessorShare:
 
     async def turn(self) -> None:
         """Wait until there is something left, a second at most."""
-        left_s = self._settle()
+        left_s = self._refill()
         if left_s < 0:
             await asyncio.sleep(min(-left_s / _SHARE, _LONGEST_TURN_S))
 
-    def _settle(self) -> float:
+    def _refill(self) -> float:
         now_s, used_s = time.monotonic(), time.thread_time()
         left_s = min(self._left_s + (now_s - self._looked_s) * _SHARE, _BURST_S) - (used_s - self._used_s)
         while self._charges:
@@ -342,7 +342,7 @@ class Reader:
 class ResultStreams:
     """All open result streams of the service. Bound to its event loop."""
 
-    def __init__(self, limits: Limits, lasting: Lasting) -> None:
+    def __init__(self, limits: ServiceLimits, lasting: Lasting) -> None:
         self._lasting = lasting
         self._readers: set[Reader] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -402,7 +402,7 @@ class ResultStreams:
         for feed in self._feeds.values():
             feed.ring()
 
-    async def events(self, reader: Reader, form: Form, at: int, follow: bool) -> AsyncIterator[Event]:
+    async def events(self, reader: Reader, form: Form, at: int, follow: bool) -> AsyncIterator[ReaderEvent]:
         """What happens on a result stream from window ``at`` on, until it ends; with ``follow``, also after that."""
         loop, feed = asyncio.get_running_loop(), reader.feed
         sent_s, told = loop.time(), None

@@ -24,7 +24,7 @@ from api.schemas import (
 from api.services import WithServices
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.flow import TEMPLATES
-from gsdm_grid.functions import Kind, functions
+from gsdm_grid.functions import FunctionKind, functions
 
 COMMON = ("unauthorized", "forbidden", "invalid-request")
 router = APIRouter(prefix="/v1", tags=["functions"])
@@ -45,7 +45,7 @@ UPLOAD: dict[str, Any] = {
 @router.get("/functions", responses=responses(*COMMON))
 def list_functions(
     _token: Viewer,
-    kind: Annotated[Kind | None, Query(description="Only functions of this kind.")] = None,
+    kind: Annotated[FunctionKind | None, Query(description="Only functions of this kind.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> FunctionPage:

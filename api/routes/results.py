@@ -26,10 +26,10 @@ from api.http import (
 )
 from api.results import (
     Ended,
-    Event,
     Form,
     Heartbeat,
     Missed,
+    ReaderEvent,
     ResultStreams,
     Windows,
     last_view,
@@ -243,7 +243,7 @@ class _StreamResponse(StreamingResponse):
                 yield _as_sse(event)
 
 
-def _as_sse(event: Event) -> bytes:
+def _as_sse(event: ReaderEvent) -> bytes:
     if isinstance(event, Missed):
         return sse("missed", to_json(event.document()), event.next - 1)
     if isinstance(event, Ended) and event.reason != "closing":  # then clients shall come back
@@ -283,7 +283,7 @@ def _wanted(websocket: WebSocket) -> StreamWanted:
         raise Problem("invalid-request", detail, errors=found) from None
 
 
-async def _converse(websocket: WebSocket, events: AsyncIterator[Event], form: Form, log: ResultLog) -> None:
+async def _converse(websocket: WebSocket, events: AsyncIterator[ReaderEvent], form: Form, log: ResultLog) -> None:
     """Send until the stream ends or the client goes. What the client says is of no interest."""
     sending = asyncio.create_task(_send(websocket, events, form, log))
     hearing = asyncio.create_task(_hear(websocket))
@@ -301,7 +301,7 @@ async def _hear(websocket: WebSocket) -> None:
         pass
 
 
-async def _send(websocket: WebSocket, events: AsyncIterator[Event], form: Form, log: ResultLog) -> None:
+async def _send(websocket: WebSocket, events: AsyncIterator[ReaderEvent], form: Form, log: ResultLog) -> None:
     if form.kind == "arrow":
         await websocket.send_bytes(form.arrow_schema(log.type))
     async for event in events:

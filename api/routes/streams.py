@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Request, Response
 from api.errors import responses
 from api.http import Cursor, Limit, Operator, Token, Viewer, page, parse_body_as, request_body
 from api.registry import (
-    StreamKind,
+    SourceOrSink,
     delete_stream,
     get_stream,
     list_streams,
@@ -101,7 +101,7 @@ def remove_sink(name: StreamName, services: WithServices, _token: Operator) -> N
 
 
 async def _post(
-    response: Response, services: Services, kind: StreamKind, document: Mapping[str, Any], token: Token
+    response: Response, services: Services, kind: SourceOrSink, document: Mapping[str, Any], token: Token
 ) -> StreamDocument:
     folders, allowed = services.settings.data_folders, services.settings.allowed_modules
     made, new = await to_thread.run_sync(post_stream, services.store, kind, document, token.role, folders, allowed)
@@ -110,7 +110,7 @@ async def _post(
     return _shown(made)
 
 
-def _page(services: Services, kind: StreamKind, limit: int, cursor: str | None) -> StreamPage:
+def _page(services: Services, kind: SourceOrSink, limit: int, cursor: str | None) -> StreamPage:
     shown = [_shown(row) for row in list_streams(services.store, kind)]
     return StreamPage(**page(shown, lambda one: one.name, limit, cursor))
 

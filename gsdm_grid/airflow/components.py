@@ -5,8 +5,8 @@ stopped. Here Airflow's own commands are run in forks of one process that has im
 server while the database is made ready. Whatever the components start stays below this process (it adopts orphans), so
 that it can end all of them.
 
-Stdin carries one line, a `Wanted` document, and then stays open for as long as Airflow is wanted; stdout tells in lines
-of JSON how far it is. Each component logs into a file of its own.
+Stdin carries one line, a `ComponentsRequest` document, and then stays open for as long as Airflow is wanted; stdout
+tells in lines of JSON how far it is. Each component logs into a file of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class Wanted(TypedDict):
+class ComponentsRequest(TypedDict):
     """What to start: where the API server listens, where logs go, and what the database must hold."""
 
     host: str
@@ -44,13 +44,13 @@ class Wanted(TypedDict):
 
 def main() -> None:
     """Start what stdin asks for; returns when it has ended, with an error if that was not asked for."""
-    wanted: Wanted = json.loads(_line_from_stdin())
-    family = Family(Path(wanted["logs"]))
+    request: ComponentsRequest = json.loads(_line_from_stdin())
+    family = Family(Path(request["logs"]))
     for number in _ENDING_SIGNALS:
         signal.signal(number, _raise_ending)
     code = 1
     try:
-        _start(family, wanted)
+        _start(family, request)
         code = family.watch()
     except Ending:
         code = 0
@@ -69,11 +69,11 @@ def _raise_ending(*_: object) -> None:
     raise Ending
 
 
-def _start(family: Family, wanted: Wanted) -> None:
+def _start(family: Family, request: ComponentsRequest) -> None:
     tell("importing Airflow")
     airflow("version")
     prepared, ready = os.pipe()
-    address = ("--host", wanted["host"], "--port", str(wanted["port"]))
+    address = ("--host", request["host"], "--port", str(request["port"]))
 
     def serve() -> None:
         import airflow.api_fastapi.main  # noqa: F401  # the larger part of its start; needs no database yet
@@ -86,9 +86,9 @@ def _start(family: Family, wanted: Wanted) -> None:
     os.close(prepared)
     tell("preparing the database")
     airflow("db", "migrate")
-    airflow("connections", "delete", wanted["connection_id"], may_fail=True)
-    airflow("connections", "add", wanted["connection_id"], "--conn-json", wanted["connection"])
-    airflow("pools", "set", wanted["pool"], "1", "Trials run one at a time.", "--include-deferred")
+    airflow("connections", "delete", request["connection_id"], may_fail=True)
+    airflow("connections", "add", request["connection_id"], "--conn-json", request["connection"])
+    airflow("pools", "set", request["pool"], "1", "Trials run one at a time.", "--include-deferred")
     os.close(ready)
     tell("starting the components")
     for command in ((SCHEDULER, "--skip-serve-logs"), (DAG_PROCESSOR,), (TRIGGERER, "--skip-serve-logs")):

@@ -7,21 +7,20 @@ plan, so that a task that is retried, or was lost with its worker, finds what it
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from gsdm_grid.airflow import texts
+from gsdm_grid.airflow import task_logs
 from gsdm_grid.airflow.hooks import GsdmHook
 from gsdm_grid.airflow.links import CoordinatorLink, QueryLink, ReportLink, TrialLink
 from gsdm_grid.airflow.triggers import PATIENCE_S, TrialTrigger
 
 if TYPE_CHECKING:
-    from gsdm_grid.client import Client, Trial
+    from gsdm_grid.client import Client, Document, Trial
 
-Document = Mapping[str, Any]
 ATTACHED_S, LOOK_S = 10.0, 0.1
 POOL = "gsdm_trials"
 """Pool of one slot, deferred tasks included, that trials belong into: they are run one at a time."""
@@ -154,7 +153,7 @@ class AskRoundOperator(_OfOptimization):
         """Ask; the same round gives the same trials, however often it is asked for."""
         with self.hook.asking() as client:
             requests = [dict(one.document) for one in client.optimization_round(self.optimization, self.number)]
-        self.show(texts.requests_lines(requests))
+        self.show(task_logs.requests_lines(requests))
         return requests
 
 
@@ -165,7 +164,7 @@ class AskVerificationOperator(_OfOptimization):
         """Ask."""
         with self.hook.asking() as client:
             requests = [dict(one.document) for one in client.optimization_verification(self.optimization)]
-        self.show(texts.requests_lines(requests))
+        self.show(task_logs.requests_lines(requests))
         return requests
 
 
@@ -245,7 +244,7 @@ class TrialOperator(_OfOptimization):
         return self._told(trial)
 
     def _told(self, trial: Trial) -> dict[str, Any]:
-        self.show(texts.trial_lines(trial))
+        self.show(task_logs.trial_lines(trial))
         if trial.result is None:
             raise AirflowFailException(f"trial of {self.request['label']} failed: {trial.error}")
         return {"key": self.request["key"], "trial": trial.id, "cost_s": trial.result.cost_s}
@@ -267,7 +266,7 @@ class ChooseOperator(_OfOptimization):
         """Choose."""
         with self.hook.asking() as client:
             choice = client.optimization_choice(self.optimization)
-        self.show(texts.choice_lines(choice))
+        self.show(task_logs.choice_lines(choice))
         return str(choice["key"])
 
 
@@ -285,7 +284,7 @@ class PublishOperator(_OfOptimization):
             choice = client.optimization_choice(self.optimization)
             outcomes = {str(one["query"]): self._outcome(client, one) for one in told}
         self.query = self.query or next(iter(outcomes), None)
-        self.show([texts.chosen_line(choice), *texts.publication_lines(outcomes)])
+        self.show([task_logs.chosen_line(choice), *task_logs.publication_lines(outcomes)])
         if refused := [f"{one['query']}: {one['error']}" for one in told if "error" in one]:
             raise AirflowFailException(f"published, but not to all: {'; '.join(refused)}")
         return list(outcomes)
@@ -311,7 +310,7 @@ class ReportOperator(_OfOptimization):
         with self.hook.asking() as client:
             choice = client.optimization_choice(self.optimization)
             place = f"{client.address.url}/optimizations/{self.optimization}"
-        self.show([*texts.choice_lines(choice), "", f"report with plots: {place}"])
+        self.show([*task_logs.choice_lines(choice), "", f"report with plots: {place}"])
         return place
 
 
@@ -328,5 +327,5 @@ class DriftOperator(GsdmOperator):
         """Look."""
         with self.hook.asking() as client:
             found = client.drift(float(self.threshold))
-        self.show(texts.drift_lines(found))
+        self.show(task_logs.drift_lines(found))
         return [{"query": one["query"]} for one in found]

@@ -12,7 +12,7 @@ from gsdm_grid.cli.commands import OF_COORDINATOR, ROOT, AsJson, Server, Token, 
 from gsdm_grid.cli.service import Home
 
 if TYPE_CHECKING:
-    from gsdm_grid.airflow.local import LocalAirflow
+    from gsdm_grid.airflow.local_airflow import LocalAirflow
 
 DAG = "gsdm_optimize"
 
@@ -37,7 +37,7 @@ def start_airflow(
     It runs trials of the coordinator of the same home, or of --server, two tasks at a time, and keeps its things in the
     folder `airflow` of the home. For an Airflow that you have already, see docs/airflow.md.
     """
-    from gsdm_grid.airflow.local import LocalSettings, free_port, started
+    from gsdm_grid.airflow.local_airflow import LocalSettings, free_port, started
     from gsdm_grid.client import default_home
 
     home = (home or default_home()).resolve()
@@ -71,7 +71,7 @@ def _connection(home: Path, server: str | None, token: str | None) -> dict[str, 
 
 
 def _show(airflow: LocalAirflow, as_json: bool) -> None:
-    from gsdm_grid.airflow.local import USER
+    from gsdm_grid.airflow.local_airflow import USER
 
     settings = airflow.settings
     if as_json:

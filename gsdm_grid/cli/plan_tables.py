@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-    from gsdm_grid.client import Optimization, Segment
+    from gsdm_grid.client import Optimization, RecordedSegment
 
 FAILED_WIDTH = 60
 
@@ -75,7 +75,7 @@ def searches_table(found: Iterable[Optimization]) -> Table:
     return made
 
 
-def segments_table(found: Iterable[Segment]) -> Table:
+def segments_table(found: Iterable[RecordedSegment]) -> Table:
     """Recorded segments."""
     made = table("segment", "status", "windows", "MB", right=("windows", "MB"))
     for one in found:

@@ -125,7 +125,7 @@ def serve(
 ) -> None:
     """Serve the coordinator until Ctrl-C."""
     from api.serve import serve as serve_until_told
-    from api.settings import Limits, ServiceSettings
+    from api.settings import ServiceLimits, ServiceSettings
     from gsdm_grid.client import default_home
     from gsdm_grid.config import Settings
 
@@ -140,7 +140,7 @@ def serve(
         result_bytes=result_bytes,
         data_folders=tuple(data_folders or ()),
         allowed_modules=tuple(allowed_modules or ()),
-        limits=Limits(header_s=header_s, body_s=body_s),
+        limits=ServiceLimits(header_s=header_s, body_s=body_s),
         trial_share=trial_share,
         grid=Settings(
             address=address,

@@ -67,7 +67,7 @@ def explain(
     Rates are for one core per site. What splitting costs here is measured by `gsdm profile split`; what becomes of the
     tuples is seen from a sample of the source, unless -b and -o say it.
     """
-    from gsdm_grid.reports import Wanted, explain_split, has_split
+    from gsdm_grid.reports import Assumptions, explain_split, has_split
     from gsdm_grid.trials import used_block_bytes
 
     document = stored_specification(spec, server, token) or document_of(spec)
@@ -78,7 +78,7 @@ def explain(
     if not has_split(document.get("flow")):
         _show_flow(document, as_json)
         return
-    told = explain_split(document, _profile_for(document), used_block_bytes(), Wanted(rate, b, o, p, sample))
+    told = explain_split(document, _profile_for(document), used_block_bytes(), Assumptions(rate, b, o, p, sample))
     if as_json:
         print_json(told.to_json())
         return

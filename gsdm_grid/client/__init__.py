@@ -1,8 +1,8 @@
 """The Python client of a coordinator: `Client`, and `AsyncClient` for ``async`` programs.
 
-What requests look like, what answers mean, when a request is repeated and where a broken result stream goes on are
-pure functions and generators (`calls`, `exchanges`, `streams`), shared by both clients; these only do the I/O. What the
-coordinator does with a request is in `api`.
+What requests look like, what answers mean, when a request is repeated and where a broken result stream goes on are pure
+functions and generators (`calls`, `conversations`, `result_streams`), shared by both clients; these only do the I/O.
+What the coordinator does with a request is in `api`.
 
 >>> from gsdm_grid.client import Client
 >>> with Client() as grid:                                                                    # doctest: +SKIP
@@ -13,15 +13,16 @@ coordinator does with a request is in `api`.
 """
 
 from gsdm_grid.client.address import Address, default_home, resolve
-from gsdm_grid.client.blocking import Client
-from gsdm_grid.client.concurrent import AsyncClient
+from gsdm_grid.client.async_client import AsyncClient
+from gsdm_grid.client.blocking_client import Client
 from gsdm_grid.client.documents import (
     Bundle,
+    Document,
     Operation,
     Optimization,
     Query,
+    RecordedSegment,
     ResultEvent,
-    Segment,
     SiteCost,
     Token,
     Trial,
@@ -38,14 +39,15 @@ __all__ = [
     "AsyncClient",
     "Bundle",
     "Client",
+    "Document",
     "NoCoordinator",
     "NumberedBlock",
     "Operation",
     "Optimization",
     "Query",
+    "RecordedSegment",
     "ResultEvent",
     "RetryPolicy",
-    "Segment",
     "SiteCost",
     "Token",
     "Trial",

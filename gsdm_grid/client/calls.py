@@ -16,7 +16,7 @@ from gsdm_grid.client.documents import (
     Operation,
     Optimization,
     Query,
-    Segment,
+    RecordedSegment,
     Token,
     Trial,
     TrialRequest,
@@ -57,8 +57,8 @@ def _trial(response: httpx.Response) -> Trial:
     return Trial.from_json(response.json())
 
 
-def _segment(response: httpx.Response) -> Segment:
-    return Segment.from_json(response.json())
+def _segment(response: httpx.Response) -> RecordedSegment:
+    return RecordedSegment.from_json(response.json())
 
 
 def _optimization(response: httpx.Response) -> Optimization:
@@ -242,21 +242,21 @@ def trials(query_name: str | None, optimization: str | None = None) -> Listing[T
 
 def record_segment(
     source: str | Document, windows: int, name: str | None, idempotency_key: str | None = None
-) -> Call[Segment]:
+) -> Call[RecordedSegment]:
     """Record a part of a stream."""
     given = {"source": source if isinstance(source, str) else dict(source), "windows": windows}
     body = given if name is None else {**given, "name": name}
     return Call(Request("POST", path("segments"), headers=_key(idempotency_key), json=body), _segment)
 
 
-def segment(segment_id: str) -> Call[Segment]:
+def segment(segment_id: str) -> Call[RecordedSegment]:
     """One segment."""
     return Call(Request("GET", path("segments", segment_id)), _segment)
 
 
-def segments() -> Listing[Segment]:
+def segments() -> Listing[RecordedSegment]:
     """Segments, the newest first."""
-    return Listing(path("segments"), {"limit": PAGE}, Segment.from_json)
+    return Listing(path("segments"), {"limit": PAGE}, RecordedSegment.from_json)
 
 
 def optimize(body: Document, idempotency_key: str | None = None) -> Call[Optimization]:

@@ -15,13 +15,13 @@ from typing import Any, Generic, TypeVar
 
 import httpx
 
-from gsdm_grid.client.documents import Operation, Optimization, Segment, Trial
+from gsdm_grid.client.documents import Operation, Optimization, RecordedSegment, Trial
 from gsdm_grid.client.problems import ApiProblem, NoCoordinator
 from gsdm_grid.client.retries import BUSY, RetryPolicy, repeatable
 from gsdm_grid.errors import GsdmError, QueryError
 
 T = TypeVar("T")
-R = TypeVar("R", Operation, Trial, Segment, Optimization)
+R = TypeVar("R", Operation, Trial, RecordedSegment, Optimization)
 Monotonic = Callable[[], float]
 _KEY = "Idempotency-Key"
 _POLL_S = (0.05, 1.0)

@@ -251,7 +251,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Segment:
+class RecordedSegment:
     """A recorded part of a stream; ``bytes`` is known when it has been recorded."""
 
     id: str
@@ -274,9 +274,9 @@ class Segment:
         return self.status in ("succeeded", "failed")
 
     @staticmethod
-    def from_json(document: Document) -> Segment:
+    def from_json(document: Document) -> RecordedSegment:
         """Read a segment's document."""
-        return Segment(
+        return RecordedSegment(
             id=document["id"],
             windows=document["windows"],
             status=document["status"],

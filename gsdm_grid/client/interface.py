@@ -36,8 +36,8 @@ from gsdm_grid.client.result_streams import (
     Cursor,
     EventCursor,
     NumberedBlock,
+    ResultSelection,
     Start,
-    Wanted,
 )
 from gsdm_grid.client.retries import RetryPolicy
 from gsdm_grid.model import PhysicalWindow
@@ -383,8 +383,8 @@ class Interface(OptimizerInterface):
         Vectors longer than ``points`` are reduced to so many; complex ones to magnitudes or, with ``complex_parts``, to
         samples with real and imaginary parts. A stream that breaks off is taken up again.
         """
-        wanted = Wanted(name, start, until, follow, stream, attributes, points, complex_parts)
-        return EventCursor(self.address.url, self.retries, wanted)
+        selection = ResultSelection(name, start, until, follow, stream, attributes, points, complex_parts)
+        return EventCursor(self.address.url, self.retries, selection)
 
     @streamed
     def result_blocks(
@@ -398,8 +398,8 @@ class Interface(OptimizerInterface):
         attributes: Sequence[str] | None = None,
     ) -> Cursor[PhysicalWindow]:
         """Physical windows with all their values; otherwise as `results`."""
-        wanted = Wanted(name, start, until, follow, stream, attributes)
-        return BlockCursor(self.address.url, self.retries, wanted, _windows)
+        selection = ResultSelection(name, start, until, follow, stream, attributes)
+        return BlockCursor(self.address.url, self.retries, selection, _windows)
 
     @streamed
     def numbered_blocks(
@@ -417,8 +417,8 @@ class Interface(OptimizerInterface):
         Behind a gap comes a block without windows, with the number of the window that is next: so a gap at the very end
         is told as well.
         """
-        wanted = Wanted(name, start, until, follow, stream, attributes)
-        return BlockCursor(self.address.url, self.retries, wanted, lambda numbered: numbered)
+        selection = ResultSelection(name, start, until, follow, stream, attributes)
+        return BlockCursor(self.address.url, self.retries, selection, lambda numbered: numbered)
 
     # -- for the clients ------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from gsdm_grid.client.conversations import (
     Listing,
     until_over,
 )
-from gsdm_grid.client.documents import Document, Optimization, Segment, TrialRequest
+from gsdm_grid.client.documents import Document, Optimization, RecordedSegment, TrialRequest
 from gsdm_grid.client.endpoints import exchanged, paged
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class OptimizerInterface:
         idempotency_key: str | None = None,
         wait: bool = True,
         timeout_s: float | None = None,
-    ) -> Exchange[Segment]:
+    ) -> Exchange[RecordedSegment]:
         """Record so many windows of a source: a registered one's name, or a document with type and interface."""
         begun = yield from self._exchange(calls.record_segment(source, windows, name, idempotency_key))
         if not wait:
@@ -43,17 +43,17 @@ class OptimizerInterface:
         return (yield from self._segment_until_over(begun, timeout_s))
 
     @exchanged
-    def segment(self, segment_id: str) -> Exchange[Segment]:
+    def segment(self, segment_id: str) -> Exchange[RecordedSegment]:
         """One segment."""
         return self._exchange(calls.segment(segment_id))
 
     @paged
-    def segments(self) -> Listing[Segment]:
+    def segments(self) -> Listing[RecordedSegment]:
         """Recorded segments, the newest first."""
         return calls.segments()
 
     @exchanged
-    def wait_for_segment(self, segment: Segment, timeout_s: float | None = None) -> Exchange[Segment]:
+    def wait_for_segment(self, segment: RecordedSegment, timeout_s: float | None = None) -> Exchange[RecordedSegment]:
         """Wait until a segment is recorded; raises the problem that it failed with."""
         return self._segment_until_over(segment, timeout_s)
 
@@ -167,7 +167,7 @@ class OptimizerInterface:
         """Running queries whose cost differs by this share from the trial that their plan was chosen by."""
         return self._exchange(calls.drift(threshold))
 
-    def _segment_until_over(self, segment: Segment, timeout_s: float | None) -> Exchange[Segment]:
+    def _segment_until_over(self, segment: RecordedSegment, timeout_s: float | None) -> Exchange[RecordedSegment]:
         return until_over(lambda one: self._exchange(calls.segment(one)), segment, timeout_s)
 
     def _optimization_until_over(self, begun: Optimization, timeout_s: float | None) -> Exchange[Optimization]:

@@ -41,8 +41,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What of which result stream is wanted. Immutable; see `gsdm_grid.client.interface.Interface.results`."""
+class ResultSelection:
+    """Which windows of which result stream, and in which form. Immutable; see `Interface.results`."""
 
     name: str
     start: Start = "earliest"
@@ -75,11 +75,11 @@ class Cursor(ABC, Generic[E]):
 
     accept: str
 
-    def __init__(self, url: str, retries: RetryPolicy, wanted: Wanted) -> None:
-        self.over = wanted.nothing
+    def __init__(self, url: str, retries: RetryPolicy, selection: ResultSelection) -> None:
+        self.over = selection.nothing
         self._url = url
         self._retries = retries
-        self._wanted = wanted
+        self._selection = selection
         self._attempt = 0
         self._error: httpx.TransportError | None = None
         self._retry_after: str | None = None
@@ -88,7 +88,7 @@ class Cursor(ABC, Generic[E]):
         """How to go on reading."""
         self._begin()
         headers = {"Accept": self.accept, **self._headers()}
-        return Request("GET", path("queries", self._wanted.name, "results"), self._wanted.params(), headers)
+        return Request("GET", path("queries", self._selection.name, "results"), self._selection.params(), headers)
 
     def opened(self, response: httpx.Response) -> bool:
         """Whether the answer can be read. One that is not of success, with its body read, raises what it tells of,
@@ -125,12 +125,12 @@ class Cursor(ABC, Generic[E]):
 
     def _passed(self, following: int) -> None:
         """Windows before this one have come."""
-        self.over = self.over or (self._wanted.until is not None and following >= self._wanted.until)
+        self.over = self.over or (self._selection.until is not None and following >= self._selection.until)
 
     def _missed(self, event: Document) -> int:
-        """Windows cannot be read any more; says which comes next, which is none beyond those that are wanted."""
+        """Windows cannot be read any more; says which comes next, which is none beyond those selected."""
         following = int(event["to"]) + 1
-        until = self._wanted.until
+        until = self._selection.until
         self._passed(following)
         return following if until is None else min(following, until)
 
@@ -141,7 +141,7 @@ class Cursor(ABC, Generic[E]):
     def _failed(self, error: Document) -> ApiProblem:
         """The problem that the query failed with; raised if there will be nothing more to read."""
         problem = ApiProblem.from_json(error)
-        if not self._wanted.follow:
+        if not self._selection.follow:
             raise problem
         return problem
 
@@ -162,8 +162,8 @@ class EventCursor(Cursor[ResultEvent]):
 
     accept = "text/event-stream"
 
-    def __init__(self, url: str, retries: RetryPolicy, wanted: Wanted) -> None:
-        super().__init__(url, retries, wanted)
+    def __init__(self, url: str, retries: RetryPolicy, selection: ResultSelection) -> None:
+        super().__init__(url, retries, selection)
         self._last_id: str | None = None
         self._lines = EventLines()
 
@@ -189,7 +189,7 @@ class EventCursor(Cursor[ResultEvent]):
                 yield ResultEvent(int(told["next"]), end=told.get("reason") or "finished")
 
     def _windows(self, told: Document) -> ResultEvent:
-        until = self._wanted.until
+        until = self._selection.until
         windows = tuple(window for window in told["windows"] if until is None or window["seq"] < until)
         self._passed(int(told["last"]) + 1)
         return ResultEvent(int(told["first"]) + len(windows), windows)
@@ -250,9 +250,9 @@ class BlockCursor(Cursor[E]):
     accept = "application/vnd.apache.arrow.stream"
 
     def __init__(
-        self, url: str, retries: RetryPolicy, wanted: Wanted, shown: Callable[[NumberedBlock], E | None]
+        self, url: str, retries: RetryPolicy, selection: ResultSelection, shown: Callable[[NumberedBlock], E | None]
     ) -> None:
-        super().__init__(url, retries, wanted)
+        super().__init__(url, retries, selection)
         self._shown = shown
         self._batches = ArrowBatches()
 
@@ -270,9 +270,9 @@ class BlockCursor(Cursor[E]):
         seq = int(batch.column(SEQ)[0].as_py())
         block = PhysicalWindow.from_arrow(batch)
         following = seq + len(block)
-        if self._wanted.until is not None and following > self._wanted.until:
-            block = cut(block, 0, max(self._wanted.until - seq, 0))
-        self._wanted = replace(self._wanted, start=following)
+        if self._selection.until is not None and following > self._selection.until:
+            block = cut(block, 0, max(self._selection.until - seq, 0))
+        self._selection = replace(self._selection, start=following)
         self._passed(following)
         return NumberedBlock(seq, block) if len(block) else None
 
@@ -284,9 +284,9 @@ class BlockCursor(Cursor[E]):
             self._failed(event["error"])
         elif event.get("event") == "missed":
             following = self._missed(event)
-            self._wanted = replace(self._wanted, start=following)
+            self._selection = replace(self._selection, start=following)
             _log.warning(
-                "windows %s to %s of %r cannot be read any more", event["from"], event["to"], self._wanted.name
+                "windows %s to %s of %r cannot be read any more", event["from"], event["to"], self._selection.name
             )
             return NumberedBlock(following, PhysicalWindow.from_arrow(batch))
         return None

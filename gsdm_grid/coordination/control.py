@@ -19,8 +19,8 @@ from typing import Any
 import msgpack
 import zmq
 
-from gsdm_grid.channels import InstallationKey
-from gsdm_grid.engine import Waker, piece, unpack_error
+from gsdm_grid.channels import InstallationKey, Waker
+from gsdm_grid.engine import piece, unpack_error
 from gsdm_grid.errors import NodeLost, ResourceError
 
 PING_S = 2.0
@@ -39,7 +39,7 @@ class Registration:
 
 
 @dataclass(frozen=True)
-class Call:
+class SentCommand:
     """A command that was sent, and its answer to come."""
 
     number: int
@@ -64,7 +64,7 @@ class ControlServer:
         self._nodes: dict[str, Registration] = {}
         self._expected: set[str] = set()
         self._changed = threading.Condition()
-        self._pending: dict[int, Call] = {}  # whoever takes a call out settles it
+        self._pending: dict[int, SentCommand] = {}  # whoever takes a call out settles it
         self._ids = itertools.count(1)
         self._epochs = itertools.count(1)
         self._closing = False
@@ -110,16 +110,16 @@ class ControlServer:
         """Send a command and wait for its answer; the node's error is raised here."""
         return self.result(self.send(node, command), timeout_s)
 
-    def send(self, node: str, command: Mapping[str, Any]) -> Call:
+    def send(self, node: str, command: Mapping[str, Any]) -> SentCommand:
         """Send a command; ask `result` for its answer."""
-        call = Call(next(self._ids), node, Future())
+        call = SentCommand(next(self._ids), node, Future())
         identity = self.registration(node).identity
         self._pending[call.number] = call
         self._outgoing.put((identity, msgpack.packb({**command, "id": call.number})))
         self._waker.wake()
         return call
 
-    def result(self, call: Call, timeout_s: float = 60.0) -> Any:
+    def result(self, call: SentCommand, timeout_s: float = 60.0) -> Any:
         """The answer to a command of `send`. One that comes after the timeout is dropped."""
         wait([call.answer], timeout_s)
         if self._pending.pop(call.number, None) is not None:

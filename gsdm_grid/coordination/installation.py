@@ -24,7 +24,7 @@ from gsdm_grid.plan import (
     Plan,
     PlanSite,
     PlanStream,
-    bundles,
+    site_groups,
 )
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ class Installation:
             self.live,
             {self.node(site): self.demands.of(site) for site in sites},
             [
-                replace(bundle, sites=tuple(self.node(site) for site in bundle.sites))
-                for bundle in bundles(plan, sites, self.demands)
+                replace(group, sites=tuple(self.node(site) for site in group.sites))
+                for group in site_groups(plan, sites, self.demands)
             ],
             settings.acquire_timeout_s if self.demands.deadline_s is None else self.demands.deadline_s,
             waiting,

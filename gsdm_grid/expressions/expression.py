@@ -28,7 +28,7 @@ from gsdm_grid.errors import FlowError
 from gsdm_grid.expressions.hashing import hash_values
 from gsdm_grid.model import Column, PhysicalWindow, Ragged, StreamType, Text
 
-Kind = Literal["whole number", "number", "truth value", "text", "nothing"]
+ValueKind = Literal["whole number", "number", "truth value", "text", "nothing"]
 LONGEST = 2000
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: np.add,
@@ -105,7 +105,7 @@ class Part:
     ``evaluate`` gives an array over the rows, or one value for all of them.
     """
 
-    kind: Kind
+    kind: ValueKind
     evaluate: Evaluate
     guarded: bool = False
     constant: Any = None
@@ -115,7 +115,7 @@ class Part:
 class Checked:
     """An expression that fits a stream type: its value over the columns of a block, and where it has none."""
 
-    kind: Kind
+    kind: ValueKind
     evaluate: Callable[[PhysicalWindow], tuple[NDArray[Any], NDArray[np.bool_] | None]]
 
 
@@ -159,7 +159,7 @@ class Expression:
 class Branch:
     """A checked part that may be nothing: ``evaluate`` gives its values, and where it has one (None: everywhere)."""
 
-    kind: Kind
+    kind: ValueKind
     evaluate: Callable[[Rows], tuple[Any, NDArray[np.bool_] | None]]
     guarded: bool = False
 
@@ -215,7 +215,7 @@ class _Checker:
 
     def _constant(self, node: ast.Constant) -> Part:
         value = node.value
-        kinds: dict[type, Kind] = {bool: "truth value", int: "whole number", float: "number", str: "text"}
+        kinds: dict[type, ValueKind] = {bool: "truth value", int: "whole number", float: "number", str: "text"}
         if type(value) not in kinds:
             self._fail(node, "None is only allowed as the result, or as a branch of the conditional that gives it")
         if type(value) is int and not -(1 << 63) <= value < 1 << 63:
@@ -245,7 +245,7 @@ class _Checker:
         if not isinstance(node.op, ast.USub | ast.UAdd):
             self._fail(node, "this operator is not allowed")
         inner = self._number(node.operand)
-        kind: Kind = "number" if inner.kind == "number" else "whole number"
+        kind: ValueKind = "number" if inner.kind == "number" else "whole number"
         if isinstance(node.op, ast.UAdd):
             return Part(kind, lambda rows: _wide(inner.evaluate(rows)), inner.guarded)
         value = None if inner.constant is None else -inner.constant
@@ -259,7 +259,7 @@ class _Checker:
         guarded = left.guarded or right.guarded
         if isinstance(node.op, ast.Div):
             return Part("number", lambda rows: operator(left.evaluate(rows), right.evaluate(rows)), guarded)
-        kind: Kind = "number" if "number" in (left.kind, right.kind) else "whole number"
+        kind: ValueKind = "number" if "number" in (left.kind, right.kind) else "whole number"
         if kind == "number" or not isinstance(node.op, ast.FloorDiv | ast.Mod):
             return Part(kind, lambda rows: operator(_wide(left.evaluate(rows)), _wide(right.evaluate(rows))), guarded)
         if right.constant is not None and right.constant == 0:
@@ -351,7 +351,7 @@ class _Checker:
         parts = [self._number(given) for given in node.args]
         guarded = any(part.guarded for part in parts)
         first = parts[0]
-        kind: Kind = "number" if any(part.kind == "number" for part in parts) else "whole number"
+        kind: ValueKind = "number" if any(part.kind == "number" for part in parts) else "whole number"
         if name == "int":
             return Part("whole number", lambda rows: _whole(rows, first.evaluate(rows)), guarded or kind == "number")
         if name == "abs":
@@ -384,7 +384,7 @@ class _Checker:
             self._fail(node, f"is a {part.kind}, where a number is needed")
         return part
 
-    def _common(self, node: ast.expr, one: Kind, other: Kind) -> Kind:
+    def _common(self, node: ast.expr, one: ValueKind, other: ValueKind) -> ValueKind:
         """Kind of a conditional with branches of these kinds."""
         if "nothing" in (one, other):
             return other if one == "nothing" else one
@@ -439,8 +439,8 @@ def _has_nothing(node: ast.expr) -> bool:
     return any(isinstance(inner, ast.Constant) and inner.value is None for inner in ast.walk(node))
 
 
-def _kind_of(dtype: np.dtype[Any]) -> Kind | None:
-    kinds: dict[str, Kind] = {"b": "truth value", "i": "whole number", "u": "whole number", "f": "number"}
+def _kind_of(dtype: np.dtype[Any]) -> ValueKind | None:
+    kinds: dict[str, ValueKind] = {"b": "truth value", "i": "whole number", "u": "whole number", "f": "number"}
     return kinds.get(dtype.kind)
 
 

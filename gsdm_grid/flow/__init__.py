@@ -5,7 +5,7 @@ Only the logical graph lives here: functions, arcs and logical sites. Binding it
 """
 
 from gsdm_grid.flow.drawing import arcs, label
-from gsdm_grid.flow.graph import DataFlow, Input, Role, Site, Vertex, json_value, renamed, repeated
+from gsdm_grid.flow.graph import DataFlow, Input, Site, SiteRole, Vertex, json_value, renamed, repeated
 from gsdm_grid.flow.pushdown import push_selections
 from gsdm_grid.flow.split_shapes import (
     Fanouts,
@@ -37,8 +37,8 @@ __all__ = [
     "DataFlow",
     "Fanouts",
     "Input",
-    "Role",
     "Site",
+    "SiteRole",
     "Template",
     "Vertex",
     "arcs",

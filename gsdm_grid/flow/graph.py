@@ -20,7 +20,7 @@ import numpy as np
 from gsdm_grid.errors import FlowError, UnknownName
 from gsdm_grid.functions import FUNCTION, StreamFunction, function_reference, resolve
 
-Role = Literal["source", "partition", "compute", "combine", "sink"]
+SiteRole = Literal["source", "partition", "compute", "combine", "sink"]
 Input = int | str  # the number of an input stream of the flow, or the name of a result stream of a vertex
 MAX_WIDTH = 10_000
 
@@ -30,7 +30,7 @@ class Site:
     """A logical execution site: one working node will execute everything assigned to it."""
 
     id: str
-    role: Role
+    role: SiteRole
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class DataFlow:
         return {stream: vertex for vertex in self.vertices for stream in vertex.streams}
 
     @cached_property
-    def role_of(self) -> dict[str, Role]:
+    def role_of(self) -> dict[str, SiteRole]:
         """Role of each site."""
         return {site.id: site.role for site in self.sites}
 
@@ -136,8 +136,8 @@ class DataFlow:
             if double is not None:
                 raise FlowError(f"{kind} {double!r}", "is there twice")
         for site in self.sites:
-            if site.role not in get_args(Role):
-                allowed = ", ".join(get_args(Role))
+            if site.role not in get_args(SiteRole):
+                allowed = ", ".join(get_args(SiteRole))
                 raise FlowError(f"site {site.id!r}", f"has unknown role {site.role!r}; known: {allowed}")
         for vertex in self.vertices:
             for source in vertex.inputs:
@@ -201,19 +201,19 @@ class DataFlow:
             raise FlowError("data flow", f"is not in the form that to_json writes: {error!r}") from error
 
     def to_text(self) -> str:
-        """See `drawing`."""
+        """As lines of text, for terminals."""
         from gsdm_grid.flow import drawing
 
         return drawing.to_text(self)
 
     def to_dot(self) -> str:
-        """See `drawing`."""
+        """As a graph for Graphviz."""
         from gsdm_grid.flow import drawing
 
         return drawing.to_dot(self)
 
     def to_mermaid(self) -> str:
-        """See `drawing`."""
+        """As a Mermaid flowchart."""
         from gsdm_grid.flow import drawing
 
         return drawing.to_mermaid(self)

@@ -19,8 +19,8 @@ from typing import Any
 from gsdm_grid.errors import FlowError, UnknownName
 from gsdm_grid.flow.graph import (
     DataFlow,
-    Role,
     Site,
+    SiteRole,
     Vertex,
     copied,
     fresh_id,
@@ -223,8 +223,8 @@ def _check_arity(function: StreamFunction, arity: int, place: str) -> None:
         raise FlowError(place, f"{function.name!r} is a {function.kind} function of one stream, but gets {arity}")
 
 
-def _role(function: StreamFunction) -> Role:
-    roles: dict[str, Role] = {"partitioning": "partition", "combining": "combine"}
+def _role(function: StreamFunction) -> SiteRole:
+    roles: dict[str, SiteRole] = {"partitioning": "partition", "combining": "combine"}
     return roles.get(function.kind, "compute")
 
 

@@ -27,7 +27,7 @@ from gsdm_grid.functions.registry import (
 )
 from gsdm_grid.functions.route_functions import Route, per_tuple, route_value
 from gsdm_grid.functions.routing import OMIT, Decision, Routing, routing
-from gsdm_grid.functions.sqf import Kind, Parameter, Params, StreamFunction, same_type, sqf
+from gsdm_grid.functions.sqf import FunctionKind, Parameter, Params, StreamFunction, same_type, sqf
 from gsdm_grid.functions.strategies import (
     WINDOW_DISTRIBUTE,
     WINDOW_SPLIT,
@@ -46,8 +46,8 @@ __all__ = [
     "WINDOW_SPLIT",
     "Collector",
     "Decision",
+    "FunctionKind",
     "FunctionRegistry",
-    "Kind",
     "Lengths",
     "NeedMore",
     "PackageSet",

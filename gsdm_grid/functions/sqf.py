@@ -19,7 +19,7 @@ from gsdm_grid.functions.strategies import ROUND_ROBIN, Strategy, window_distrib
 from gsdm_grid.functions.traits import ORDINARY, Traits
 from gsdm_grid.model import STREAM, StreamType
 
-Kind = Literal["transforming", "combining", "partitioning", "combine", "routing"]
+FunctionKind = Literal["transforming", "combining", "partitioning", "combine", "routing"]
 OutputRule = Callable[[Sequence[StreamType], Mapping[str, Any]], StreamType]
 Params = Mapping[str, Any] | Sequence[Any] | set[Any] | float | str | None
 _EMPTY = inspect.Parameter.empty
@@ -65,7 +65,7 @@ class StreamFunction:
     """
 
     name: str
-    kind: Kind
+    kind: FunctionKind
     code: Callable[..., Any]
     input: StreamType = STREAM
     output: StreamType | OutputRule = same_type
@@ -181,7 +181,7 @@ def sqf(
     *,
     returns: StreamType | OutputRule = same_type,
     name: str | None = None,
-    kind: Kind = "transforming",
+    kind: FunctionKind = "transforming",
     whole: bool = False,
     strategies: Sequence[Strategy] | None = None,
     init: Callable[..., Any] | None = None,
@@ -203,7 +203,7 @@ def sqf(
     *,
     returns: StreamType | OutputRule = same_type,
     name: str | None = None,
-    kind: Kind = "transforming",
+    kind: FunctionKind = "transforming",
     whole: bool = False,
     strategies: Sequence[Strategy] | None = None,
     init: Callable[..., Any] | None = None,
@@ -249,8 +249,8 @@ def sqf(
         if not callable(input):
             raise QueryError(f"@sqf: expected a stream type or a function, got {input!r}")
         return sqf()(input)
-    if kind not in get_args(Kind):
-        raise QueryError(f"@sqf: unknown kind {kind!r}; known: {', '.join(get_args(Kind))}")
+    if kind not in get_args(FunctionKind):
+        raise QueryError(f"@sqf: unknown kind {kind!r}; known: {', '.join(get_args(FunctionKind))}")
 
     def decorate(code: Callable[..., Any]) -> StreamFunction:
         from gsdm_grid.functions.registry import functions as registry
@@ -294,7 +294,11 @@ def sqf(
 
 
 def _uses_neighbours(
-    code: Callable[..., Any], kind: Kind, builtin: str | None, strategies: Sequence[Strategy], declared: bool | None
+    code: Callable[..., Any],
+    kind: FunctionKind,
+    builtin: str | None,
+    strategies: Sequence[Strategy],
+    declared: bool | None,
 ) -> bool:
     """What a function declares, checked; where it declares nothing, what its kind and code suggest."""
     if kind in ("combine", "routing"):

@@ -5,10 +5,10 @@ One file per kind: threads of this process, processes of this machine, Ray actor
 """
 
 from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest
-from gsdm_grid.hosts.executors import Observe
+from gsdm_grid.hosts.executors import Claim, Executors, Observe
 from gsdm_grid.hosts.kept_process import KeptProcess
 from gsdm_grid.hosts.leases import CPU, clusters_machines
-from gsdm_grid.hosts.pool_process import ElsewherePool, PoolProcess
+from gsdm_grid.hosts.pool_process import ForwardingPool, PoolProcess
 from gsdm_grid.hosts.process import ProcessPool
 from gsdm_grid.hosts.ray import RayPool
 from gsdm_grid.hosts.spark import ON_RAY, SparkPool
@@ -19,7 +19,9 @@ __all__ = [
     "CPU",
     "LOOPBACK",
     "ON_RAY",
-    "ElsewherePool",
+    "Claim",
+    "Executors",
+    "ForwardingPool",
     "HostGroup",
     "HostPool",
     "HostRequest",

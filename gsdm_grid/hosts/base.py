@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from gsdm_grid.config import Settings
 from gsdm_grid.engine import Bootstrap
 from gsdm_grid.interfaces import StreamInterface
-from gsdm_grid.plan import Bundle, Needs
+from gsdm_grid.plan import Needs, SiteGroup
 
 Live = Mapping[str, StreamInterface]
 
@@ -27,7 +27,7 @@ class HostRequest:
     live: Live = field(default_factory=dict)
     needs: Mapping[str, Needs] = field(default_factory=dict)
     """By node; one logical CPU where nothing is said."""
-    bundles: Sequence[Bundle] = ()
+    groups: Sequence[SiteGroup] = ()
     """Nodes that belong together; those in none stand alone."""
     deadline_s: float = Settings.acquire_timeout_s
     """How long to wait for hosts that others have."""

@@ -1,8 +1,9 @@
 """Leases: what queries hold of a Ray cluster, as placement groups. Three things are kept apart and shown.
 
 *Planned* is what the query's sites need, *requested* the placement groups that were asked of Ray for it, *observed*
-where Ray put them. Bundles that may come and go have a placement group each; all others of a request share
-one, so that a request gets all of them or none. Requests are spread over machines where there are several.
+where Ray put them. Each group of sites is a bundle, in Ray's word, of a placement group. Bundles that may come and go
+have a placement group each; all others of a request share one, so that a request gets all of them or none. Requests are
+spread over machines where there are several.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.base import HostRequest
 from gsdm_grid.hosts.ray_calls import RayCalls
-from gsdm_grid.plan import Bundle, Needs
+from gsdm_grid.plan import Needs, SiteGroup
 
 LOOK_S = 0.5
 CPU = "CPU"
@@ -56,7 +57,7 @@ def described(amounts: Mapping[str, float]) -> str:
     return ", ".join(parts) or "nothing"
 
 
-def obstacle(bundles: Sequence[Bundle], machines: Sequence[Machine], most_cpus: float | None = None) -> str | None:
+def obstacle(bundles: Sequence[SiteGroup], machines: Sequence[Machine], most_cpus: float | None = None) -> str | None:
     """Why a cluster of such machines can never host these bundles; None if it may.
 
     With an autoscaler, which may bring it to ``most_cpus``, machines may come that nobody knows yet.
@@ -85,7 +86,7 @@ class _Reservation:
     """One placement group and the nodes that it is for, by bundle."""
 
     group: Any
-    bundles: list[Bundle]
+    bundles: list[SiteGroup]
     released: set[str] = field(default_factory=set)
 
     @property
@@ -96,12 +97,12 @@ class _Reservation:
 class Lease:
     """What one request of a query holds. Made by `RayLeases`; released when its hosts are no longer needed."""
 
-    def __init__(self, leases: RayLeases, request: HostRequest, bundles: Sequence[Bundle]) -> None:
+    def __init__(self, leases: RayLeases, request: HostRequest, bundles: Sequence[SiteGroup]) -> None:
         self.holder = request.query
         self.bundles = list(bundles)
         self.reason: str | None = None
         """Why it still waits; None when it is held."""
-        self.got: list[Bundle] = []
+        self.got: list[SiteGroup] = []
         """What Ray has granted so far."""
         self.since_s = time.time()
         self._leases = leases
@@ -138,7 +139,7 @@ class Lease:
                     return reservation.group, index
         raise ResourceError(f"query {self.holder!r} holds no host for {node!r}")
 
-    def reserve(self, group: Any, bundles: Sequence[Bundle]) -> None:
+    def reserve(self, group: Any, bundles: Sequence[SiteGroup]) -> None:
         """Ray was asked for this."""
         self._reservations.append(_Reservation(group, list(bundles)))
 
@@ -248,7 +249,7 @@ class RayLeases:
         finally:
             request_resources(bundles=[])
 
-    def _reserve(self, lease: Lease, together: Sequence[Bundle], request: HostRequest, deadline_s: float) -> None:
+    def _reserve(self, lease: Lease, together: Sequence[SiteGroup], request: HostRequest, deadline_s: float) -> None:
         from ray.util import placement_group
 
         group = placement_group(
@@ -323,19 +324,19 @@ def _needs(request: HostRequest) -> dict[str, Needs]:
     return {bootstrap.node: request.needs.get(bootstrap.node, Needs()) for bootstrap in request.bootstraps}
 
 
-def _bundles(request: HostRequest, machines: Sequence[Machine]) -> list[Bundle]:
-    """The bundles of a request; those that fit no machine together are asked for one by one."""
+def _bundles(request: HostRequest, machines: Sequence[Machine]) -> list[SiteGroup]:
+    """A bundle for each group of sites; the sites of a group that fits no machine are asked for one by one."""
     needs = _needs(request)
-    given = [bundle for bundle in request.bundles if set(bundle.sites) <= set(needs)]
+    given = [bundle for bundle in request.groups if set(bundle.sites) <= set(needs)]
     alone = set(needs) - {node for bundle in given for node in bundle.sites}
-    made: list[Bundle] = []
-    for bundle in [*given, *(Bundle((node,), needs[node]) for node in needs if node in alone)]:
+    made: list[SiteGroup] = []
+    for bundle in [*given, *(SiteGroup((node,), needs[node]) for node in needs if node in alone)]:
         fits = any(machine.fits(bundle.needs) for machine in machines)
         made += [bundle] if fits else bundle.single(needs)
     return made
 
 
-def _gangs(bundles: Sequence[Bundle]) -> list[list[Bundle]]:
+def _gangs(bundles: Sequence[SiteGroup]) -> list[list[SiteGroup]]:
     """What to ask for in one placement group each."""
     together = [bundle for bundle in bundles if not bundle.apart]
     return [*([together] if together else []), *([bundle] for bundle in bundles if bundle.apart)]

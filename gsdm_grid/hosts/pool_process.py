@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import cloudpickle
+from typing_extensions import override
 
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest, patiently
@@ -125,37 +126,38 @@ class PoolProcess:
             line.send((number, "give_up", ()))
 
 
-class ElsewherePool:
+class ForwardingPool(HostPool):
     """A pool of another process."""
 
     def __init__(self, process: PoolProcess, kind: str) -> None:
         self._process = process
         self._kind = kind
 
-    def start(self, request: HostRequest) -> ElsewhereGroup:
-        """See `HostPool`."""
+    @override
+    def start(self, request: HostRequest) -> ForwardingGroup:
         told = replace(request, live={}, waiting=patiently)
         group = self._process.call("start", self._kind, told, waiting=request.waiting)
-        return ElsewhereGroup(self._process, group, [bootstrap.node for bootstrap in request.bootstraps])
+        return ForwardingGroup(self._process, group, [bootstrap.node for bootstrap in request.bootstraps])
 
+    @override
     def warm(self) -> None:
-        """See `HostPool`."""
         with contextlib.suppress(ResourceError):
             self._process.call("pool", self._kind, "warm")
 
+    @override
     def inventory(self) -> dict[str, Any]:
-        """See `HostPool`."""
         if not self._process.alive:
             return {"started": False}
         told: dict[str, Any] = self._process.call("pool", self._kind, "inventory")
         return told
 
+    @override
     def close(self) -> None:
-        """See `HostPool`: ends the process."""
+        """Ends the process."""
         self._process.close()
 
 
-class ElsewhereGroup:
+class ForwardingGroup(HostGroup):
     """A group of hosts of another process."""
 
     def __init__(self, process: PoolProcess, group: int, nodes: Sequence[str]) -> None:
@@ -163,24 +165,24 @@ class ElsewhereGroup:
         self._group = group
         self._nodes = list(nodes)
 
+    @override
     def lost(self) -> dict[str, str]:
-        """See `HostGroup`."""
         if not self._process.alive:
             return dict.fromkeys(self._nodes, f"the process of resource pool {self._process.name!r} ended")
         told: dict[str, str] = self._process.call("group", self._group, "lost")
         return told
 
+    @override
     def restart(self, node: str) -> bool:
-        """See `HostGroup`."""
         return self._process.alive and bool(self._process.call("group", self._group, "restart", node))
 
+    @override
     def release(self, nodes: Sequence[str], timeout_s: float) -> Sequence[str]:
-        """See `HostGroup`."""
         self._nodes = [node for node in self._nodes if node not in nodes]
         return self._ended("group", self._group, "release", list(nodes), timeout_s)
 
+    @override
     def stop(self, timeout_s: float) -> Sequence[str]:
-        """See `HostGroup`."""
         self._nodes = []
         return self._ended("stop", self._group, timeout_s)
 

@@ -17,11 +17,13 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from gsdm_grid.channels import shared_memory
 from gsdm_grid.engine import Bootstrap
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts import process_starter
-from gsdm_grid.hosts.base import HostRequest
+from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest
 
 GRACE_S = 1.0
 """Between SIGTERM and SIGKILL."""
@@ -132,7 +134,7 @@ def _ending(code: int) -> str:
     return f"its process ended with exit code {code}"
 
 
-class ProcessGroup:
+class ProcessGroup(HostGroup):
     """Processes of one query."""
 
     def __init__(self, pool: ProcessPool, bootstraps: Sequence[Bootstrap]) -> None:
@@ -146,24 +148,24 @@ class ProcessGroup:
         starter = self._pool.starter()
         self._nodes[node] = (starter, starter.start(self._bootstraps[node]))
 
+    @override
     def lost(self) -> dict[str, str]:
-        """See `HostGroup`."""
         losses = {name: process.loss for name, (_, process) in list(self._nodes.items())}
         return {name: loss for name, loss in losses.items() if loss is not None}
 
+    @override
     def restart(self, node: str) -> bool:
-        """See `HostGroup`."""
         shared_memory.sweep()
         self._launch(node)
         return True
 
+    @override
     def release(self, nodes: Sequence[str], timeout_s: float) -> Sequence[str]:
-        """See `HostGroup`."""
         _end([self._nodes.pop(node) for node in nodes if node in self._nodes], timeout_s)
         return ()
 
+    @override
     def stop(self, timeout_s: float) -> Sequence[str]:
-        """See `HostGroup`."""
         nodes, self._nodes = self._nodes, {}
         _end(list(nodes.values()), timeout_s)
         return ()
@@ -187,7 +189,7 @@ def _wait(processes: Iterable[NodeProcess], timeout_s: float) -> bool:
     return all(process.ended.wait(max(deadline_s - time.monotonic(), 0.0)) for process in processes)
 
 
-class ProcessPool:
+class ProcessPool(HostPool):
     """Starts nodes in processes of this machine; starts the helper process when first needed."""
 
     def __init__(self) -> None:
@@ -201,22 +203,22 @@ class ProcessPool:
                 self._starter = Starter()
             return self._starter
 
+    @override
     def start(self, request: HostRequest) -> ProcessGroup:
-        """See `HostPool`."""
         return ProcessGroup(self, request.bootstraps)
 
+    @override
     def warm(self) -> None:
-        """See `HostPool`."""
         self.starter()
 
+    @override
     def inventory(self) -> dict[str, Any]:
-        """See `HostPool`."""
         starter = self._starter
         alive = starter is not None and not starter.ended
         return {"started": alive, "cores": os.cpu_count(), "processes": starter.count() if starter and alive else 0}
 
+    @override
     def close(self) -> None:
-        """See `HostPool`."""
         with self._lock:
             starter, self._starter = self._starter, None
         if starter is not None:

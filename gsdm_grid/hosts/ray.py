@@ -19,10 +19,12 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from typing_extensions import override
+
 from gsdm_grid.channels import shared_memory
 from gsdm_grid.engine import Bootstrap, run_node
 from gsdm_grid.errors import ResourceError
-from gsdm_grid.hosts.base import HostRequest
+from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest
 from gsdm_grid.hosts.leases import Lease, RayLeases
 from gsdm_grid.hosts.ray_calls import RayCalls
 
@@ -146,7 +148,7 @@ def _connected() -> bool:
     return bool(ray.is_initialized())
 
 
-class RayGroup:
+class RayGroup(HostGroup):
     """Actors of one request."""
 
     def __init__(
@@ -176,8 +178,8 @@ class RayGroup:
         name = site if launch == 1 else f"{site}#{launch}"  # Ray frees the name of a dead actor only after a while
         return {"name": name, "namespace": f"{NAMESPACE}.{query}"}
 
+    @override
     def lost(self) -> dict[str, str]:
-        """See `HostGroup`."""
         with self._calls.begin() as allowed:
             return self._failures() if allowed else {}
 
@@ -195,23 +197,24 @@ class RayGroup:
                     reasons[node] = str(error).strip().splitlines()[-1]
         return reasons
 
+    @override
     def restart(self, node: str) -> bool:
-        """See `HostGroup`: in its bundle, which Ray has moved if its machine is gone."""
+        """In its bundle, which Ray has moved if its machine is gone."""
         with self._calls.begin() as allowed:
             if allowed:
                 self._launch(node)
             return allowed
 
+    @override
     def release(self, nodes: Sequence[str], timeout_s: float) -> Sequence[str]:
-        """See `HostGroup`."""
         with self._calls.begin() as allowed:
             if allowed:
                 self._end(nodes, timeout_s)
                 self._lease.release(nodes)
         return ()
 
+    @override
     def stop(self, timeout_s: float) -> Sequence[str]:
-        """See `HostGroup`."""
         with self._calls.begin() as allowed:
             if allowed and _connected():
                 self._end(list(self._actors), timeout_s)
@@ -247,7 +250,7 @@ class RayGroup:
                 time.sleep(LOOK_S)
 
 
-class RayPool:
+class RayPool(HostPool):
     """Starts nodes as Ray actors; connects to the cluster at ``address``, or starts a local Ray, when first needed.
 
     A local Ray dies with the thread that started it (its processes ask the kernel for that), so a thread of the
@@ -310,8 +313,8 @@ class RayPool:
             logger.warning("Ray is shut down while it is still being called: this process may end with it")
         ray.shutdown()
 
+    @override
     def start(self, request: HostRequest) -> RayGroup:
-        """See `HostPool`."""
         self.connect()
         with self._calls.begin() as allowed:
             if not allowed:
@@ -323,14 +326,14 @@ class RayPool:
                 lease.release()
                 raise
 
+    @override
     def warm(self) -> None:
-        """See `HostPool`."""
         with contextlib.suppress(ResourceError):
             self.connect()
             self._spares.fill()
 
+    @override
     def inventory(self) -> dict[str, Any]:
-        """See `HostPool`."""
         with self._calls.begin() as allowed:
             if allowed and _connected():
                 return self._observed()
@@ -359,8 +362,9 @@ class RayPool:
             "leases": self.leases.to_json(),
         }
 
+    @override
     def close(self) -> None:
-        """See `HostPool`: shuts down only what it started. A closed pool cannot be used again."""
+        """Shuts down only what it started. A closed pool cannot be used again."""
         self._closing.set()
         if not self._lock.acquire(timeout=CLOSE_S):  # it still tries to connect, and cannot be told otherwise
             return

@@ -19,10 +19,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from typing_extensions import override
+
 from gsdm_grid.channels import shared_memory
 from gsdm_grid.engine import Bootstrap, run_node
 from gsdm_grid.errors import ResourceError
-from gsdm_grid.hosts.base import HostRequest
+from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest
 from gsdm_grid.hosts.executors import Claim, Executors, registered_executors
 from gsdm_grid.hosts.spark_tasks import END_S, KILLED_AT_ONCE, SparkTasks
 
@@ -48,7 +50,7 @@ def run_sites(bootstraps: Sequence[Bootstrap], batches: Iterator[Any]) -> Iterat
             )
 
 
-class SparkGroup:
+class SparkGroup(HostGroup):
     """The job of one query, run from a thread of its own. ``claim`` is what it holds of slots that were acquired."""
 
     def __init__(self, session: Any, query: str, bootstraps: Sequence[Bootstrap], claim: Claim | None = None) -> None:
@@ -85,16 +87,19 @@ class SparkGroup:
         if self._claim is not None:
             self._claim.keep(slots)
 
+    @override
     def lost(self) -> dict[str, str]:
-        """See `HostGroup`: Spark retries single tasks by itself, so only a failed job is a loss."""
+        """Spark retries single tasks by itself, so only a failed job is a loss."""
         return dict.fromkeys(self._nodes, f"Spark job failed: {self._error}") if self._error else {}
 
-    def restart(self, node: str) -> bool:  # noqa: ARG002
-        """See `HostGroup`: a job that failed has used up Spark's retries."""
+    @override
+    def restart(self, node: str) -> bool:
+        """A job that failed has used up Spark's retries."""
         return False
 
+    @override
     def release(self, nodes: Sequence[str], timeout_s: float) -> Sequence[str]:
-        """See `HostGroup`: a task ends when its node does."""
+        """A task ends when its node does."""
         numbers = {number for number, node in enumerate(self._nodes) if node in nodes}
         if numbers and self._thread.is_alive() and not self._tasks.ended(numbers, timeout_s):
             self._tasks.end(numbers)
@@ -103,8 +108,8 @@ class SparkGroup:
         self._keep(len(self._nodes) - len(self._released))
         return ()
 
+    @override
     def stop(self, timeout_s: float) -> Sequence[str]:
-        """See `HostGroup`."""
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             self._cancelled = True
@@ -115,7 +120,7 @@ class SparkGroup:
         return ()
 
 
-class SparkPool:
+class SparkPool(HostPool):
     """Starts nodes as Spark tasks; makes its session (``local[n]`` unless a master is given) when first needed.
 
     With ``executors`` the session is an application of theirs, and has as many as its queries need.
@@ -182,8 +187,9 @@ class SparkPool:
             self._executors.watch(partial(registered_executors, context.uiWebUrl, context.applicationId))
         return session
 
+    @override
     def start(self, request: HostRequest) -> SparkGroup:
-        """See `HostPool`: what Spark will never have is refused at once, unless its master can acquire more."""
+        """What Spark will never have is refused at once, unless its master can acquire more."""
         query, bootstraps = request.query, request.bootstraps
         if self._executors is not None:
             return self._start_acquired(self._executors, request)
@@ -205,21 +211,22 @@ class SparkPool:
             claim.keep(0)
             raise
 
+    @override
     def warm(self) -> None:
-        """See `HostPool`."""
         with contextlib.suppress(ResourceError):
             _ = self.session
 
+    @override
     def inventory(self) -> dict[str, Any]:
-        """See `HostPool`."""
         told: dict[str, Any] = {"started": self._session is not None, "master": self._master or "embedded"}
         if self._session is not None:
             context = self._session.sparkContext
             told |= {"slots": context.defaultParallelism, "ui": context.uiWebUrl, "application": context.applicationId}
         return told | (self._executors.inventory() if self._executors is not None else {})
 
+    @override
     def close(self) -> None:
-        """See `HostPool`: stops only the session that it started."""
+        """Stops only the session that it started."""
         with self._lock:
             if self._session is not None and self._own:
                 self._session.stop()

@@ -9,9 +9,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from gsdm_grid.engine import Bootstrap, run_node
 from gsdm_grid.errors import QueryError
-from gsdm_grid.hosts.base import HostRequest, Live
+from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest, Live
 
 _log = logging.getLogger(__name__)
 
@@ -21,7 +23,7 @@ def usable_cores() -> set[int]:
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 
-class ThreadGroup:
+class ThreadGroup(HostGroup):
     """Threads of one query."""
 
     def __init__(self, bootstraps: Sequence[Bootstrap], live: Live, cores: frozenset[int] = frozenset()) -> None:
@@ -42,20 +44,22 @@ class ThreadGroup:
         except BaseException as error:  # it can be noticed only here: nobody joins the thread
             self._failures[bootstrap.node] = f"{type(error).__name__}: {error}"
 
+    @override
     def lost(self) -> dict[str, str]:
-        """See `HostGroup`."""
         return dict(self._failures)
 
-    def restart(self, node: str) -> bool:  # noqa: ARG002
-        """See `HostGroup`: what killed a thread here is our own bug, and would do it again."""
+    @override
+    def restart(self, node: str) -> bool:
+        """What killed a thread here is our own bug, and would do it again."""
         return False
 
+    @override
     def release(self, nodes: Sequence[str], timeout_s: float) -> Sequence[str]:
-        """See `HostGroup`."""
         return self._join([thread for thread in self._threads if thread.name in nodes], timeout_s)
 
+    @override
     def stop(self, timeout_s: float) -> Sequence[str]:
-        """See `HostGroup`: threads cannot be ended by force; they end by being dropped, or as orphans."""
+        """Threads cannot be ended by force; they end by being dropped, or as orphans."""
         return self._join(self._threads, timeout_s)
 
     def _join(self, threads: Sequence[threading.Thread], timeout_s: float) -> Sequence[str]:
@@ -67,7 +71,7 @@ class ThreadGroup:
         return left
 
 
-class ThreadPool:
+class ThreadPool(HostPool):
     """Starts nodes in threads, all of which share some cores: ``None``, all that this process has."""
 
     def __init__(self, cores: int | None = None) -> None:
@@ -75,16 +79,18 @@ class ThreadPool:
             raise QueryError(f"working nodes in threads need at least one core, got thread_cores = {cores}")
         self._cores = frozenset(sorted(usable_cores())[-cores:] if cores else ())
 
+    @override
     def start(self, request: HostRequest) -> ThreadGroup:
-        """See `HostPool`."""
         return ThreadGroup(request.bootstraps, request.live, self._cores)
 
+    @override
     def warm(self) -> None:
-        """See `HostPool`: nothing to start."""
+        """Nothing to start."""
 
+    @override
     def inventory(self) -> dict[str, Any]:
-        """See `HostPool`."""
         return {"started": True, "cores": len(self._cores) or os.cpu_count()}
 
+    @override
     def close(self) -> None:
-        """See `HostPool`: nothing to give back."""
+        """Nothing to give back."""

@@ -2,13 +2,13 @@
 
 from gsdm_grid.reports.optimizer_report import report_html, report_png
 from gsdm_grid.reports.plan_picture import HOST_NAMES, draw_plan, functions_of, plan_svg
-from gsdm_grid.reports.split_explanation import DEFAULT_PLACEMENT, Explanation, Wanted, explain_split, has_split
+from gsdm_grid.reports.split_explanation import DEFAULT_PLACEMENT, Assumptions, Explanation, explain_split, has_split
 
 __all__ = [
     "DEFAULT_PLACEMENT",
     "HOST_NAMES",
+    "Assumptions",
     "Explanation",
-    "Wanted",
     "draw_plan",
     "explain_split",
     "functions_of",

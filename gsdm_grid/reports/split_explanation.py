@@ -36,7 +36,7 @@ SAMPLE_S = 2.0
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitCall:
     """A call of a splitting template in a document: its name, width, functions, and everything else it was given."""
 
     template: str
@@ -52,7 +52,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Assumptions:
     """What the person who asks knows better than a sample. Rates in tuples per second."""
 
     rate: float | None = None
@@ -67,7 +67,7 @@ class Explanation:
     """The split of a query, its stream, and what each plan would do with it. Immutable."""
 
     query: str
-    split: Split
+    split: SplitCall
     choice: SplitChoice
     shares: StreamShares
     sample: SplitSample | None
@@ -91,18 +91,18 @@ class Explanation:
         }
 
 
-def explain_split(document: Any, profile: SplitProfile, block_bytes: int, wanted: Wanted) -> Explanation:
+def explain_split(document: Any, profile: SplitProfile, block_bytes: int, assumptions: Assumptions) -> Explanation:
     """Predict all plans for the split in a query's document, and choose."""
     query = parse(document, _not_here)
     split = find_split(document.get("flow"))
     stream = query.inputs[0]
     notes: list[str] = []
-    sample, tuple_bytes = _sampled(stream, split, wanted, notes)
+    sample, tuple_bytes = _sampled(stream, split, assumptions, notes)
     if tuple_bytes is None:
         tuple_bytes = profile.tuple_bytes
         notes.append(f"tuples are taken to have {tuple_bytes:.0f} bytes, as in the profile")
     n = max(block_bytes / tuple_bytes, 1.0)
-    shares = _shares(sample, split, wanted, n, notes)
+    shares = _shares(sample, split, assumptions, n, notes)
     coefficients = profile.coefficients_for(tuple_bytes, None if sample is None else sample.deciding_s)
     asked = query.placement or DEFAULT_PLACEMENT
     if profile.placement != asked:
@@ -112,9 +112,9 @@ def explain_split(document: Any, profile: SplitProfile, block_bytes: int, wanted
         shares,
         split.w,
         has_bfn=split.bfn is not None,
-        desired_rate=wanted.rate,
+        desired_rate=assumptions.rate,
         channel_rate=profile.channel_bytes_s / tuple_bytes or float("inf"),
-        p=wanted.p,
+        p=assumptions.p,
     )
     return Explanation(query.name, split, choice, shares, sample, tuple(notes))
 
@@ -124,7 +124,7 @@ def has_split(flow: Any) -> bool:
     return _search(flow) is not None
 
 
-def find_split(flow: Any) -> Split:
+def find_split(flow: Any) -> SplitCall:
     """The first split in the specification of a data flow, outermost first."""
     found = _search(flow)
     if found is None:
@@ -132,7 +132,7 @@ def find_split(flow: Any) -> Split:
     return found
 
 
-def _search(spec: Any) -> Split | None:
+def _search(spec: Any) -> SplitCall | None:
     if isinstance(spec, Mapping):
         if spec.get("template") in SPLITS:
             return _bound(spec)
@@ -144,7 +144,7 @@ def _search(spec: Any) -> Split | None:
     return next((found for one in inside if (found := _search(one)) is not None), None)
 
 
-def _bound(spec: Mapping[str, Any]) -> Split:
+def _bound(spec: Mapping[str, Any]) -> SplitCall:
     name = str(spec["template"])
     named = {key: value for key, value in spec.items() if key not in ("template", "args")}
     try:
@@ -155,17 +155,17 @@ def _bound(spec: Mapping[str, Any]) -> Split:
     arguments = dict(bound.arguments)
     arguments |= arguments.pop("options", None) or {}
     w = arguments.pop("q") if name == "parasplit" else arguments.pop("w")
-    return Split(name, w, arguments.pop("rfn"), arguments.pop("bfn", None), arguments)
+    return SplitCall(name, w, arguments.pop("rfn"), arguments.pop("bfn", None), arguments)
 
 
 def _sampled(
-    stream: RegisteredStream, split: Split, wanted: Wanted, notes: list[str]
+    stream: RegisteredStream, split: SplitCall, assumptions: Assumptions, notes: list[str]
 ) -> tuple[SplitSample | None, float | None]:
     """What becomes of the first tuples of a source, and their size; nothing where it cannot be read here."""
-    if not wanted.sample:
+    if not assumptions.sample:
         return None, None
     try:
-        blocks = read_some(stream, wanted.sample)
+        blocks = read_some(stream, assumptions.sample)
     except GsdmError as error:
         notes.append(f"the source could not be sampled here: {error}")
         return None, None
@@ -204,7 +204,7 @@ def read_some(stream: RegisteredStream, count: int) -> list[PhysicalWindow]:
     return blocks
 
 
-def sample_block(split: Split, block: PhysicalWindow) -> SplitSample:
+def sample_block(split: SplitCall, block: PhysicalWindow) -> SplitSample:
     """What rfn and bfn make of the tuples of a block, and what that costs."""
     decide = routing(split.rfn, split.bfn, block.type, split.w)
     began_s = time.thread_time()
@@ -219,16 +219,18 @@ def sample_block(split: Split, block: PhysicalWindow) -> SplitSample:
     return SplitSample(len(block), omitted, broadcast, tuple(counts.tolist()), spent_s / len(block))
 
 
-def _shares(sample: SplitSample | None, split: Split, wanted: Wanted, n: float, notes: list[str]) -> StreamShares:
+def _shares(
+    sample: SplitSample | None, split: SplitCall, assumptions: Assumptions, n: float, notes: list[str]
+) -> StreamShares:
     if sample is None:
         shares = StreamShares(b=DEFAULT_B if split.bfn is not None else 0.0, n=n)
-        if wanted.b is None and split.bfn is not None:
+        if assumptions.b is None and split.bfn is not None:
             notes.append(f"the broadcast share is not known: taken as {DEFAULT_B:.0%}")
     else:
         shares = sample.shares(n)
-    b = shares.b if wanted.b is None else wanted.b
-    o = shares.o if wanted.o is None else wanted.o
-    return replace(shares, b=b, o=o if wanted.o is not None else min(o, 1.0 - b))
+    b = shares.b if assumptions.b is None else assumptions.b
+    o = shares.o if assumptions.o is None else assumptions.o
+    return replace(shares, b=b, o=o if assumptions.o is not None else min(o, 1.0 - b))
 
 
 def _not_here(kind: str, name: str) -> Mapping[str, Any]:

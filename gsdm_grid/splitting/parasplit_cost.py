@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from gsdm_grid.flow import window_splitters
 from gsdm_grid.splitting.split_cost import (
     Coefficients,
+    PredictedSites,
     Prediction,
-    SiteCost,
     StreamShares,
     fsplit_cost,
     output_rate,
@@ -89,8 +89,8 @@ def parasplit_prediction(
     p = math.prod(router_fanouts(p))
     sites = [
         *_routers(given, shares, p),
-        SiteCost("window splitter", p, splitter_cost(given, shares, q) / p),
-        SiteCost("query processor", q, share * query_processor_cost(given, shares, p, q, operator_s)),
+        PredictedSites("window splitter", p, splitter_cost(given, shares, q) / p),
+        PredictedSites("query processor", q, share * query_processor_cost(given, shares, p, q, operator_s)),
     ]
     return Prediction("parasplit", tuple(sites), {"p": p, "q": q, "routers": router_fanouts(p)}, channel_rate)
 
@@ -107,12 +107,12 @@ def router_fanouts(p: int) -> list[int]:
     return [first, -(-p // first)]
 
 
-def _routers(given: Coefficients, shares: StreamShares, p: int) -> list[SiteCost]:
+def _routers(given: Coefficients, shares: StreamShares, p: int) -> list[PredictedSites]:
     fanouts = router_fanouts(p)
     cost = router_cost(given, shares)
-    made = [SiteCost("window router", 1, cost)]
+    made = [PredictedSites("window router", 1, cost)]
     if len(fanouts) > 1:
-        made.append(SiteCost("window router, level 2", fanouts[0], cost / fanouts[0]))
+        made.append(PredictedSites("window router, level 2", fanouts[0], cost / fanouts[0]))
     return made
 
 

@@ -97,7 +97,7 @@ class StreamShares:
 
 
 @dataclass(frozen=True)
-class SiteCost:
+class PredictedSites:
     """Sites of a plan that do the same: how many, and what one of them spends per tuple of the input stream."""
 
     name: str
@@ -110,7 +110,7 @@ class Prediction:
     """What a plan is expected to do. Immutable. ``limit`` is a rate that no site can change, such as the channel's."""
 
     plan: str
-    sites: tuple[SiteCost, ...]
+    sites: tuple[PredictedSites, ...]
     shape: dict[str, Any] = field(default_factory=dict)
     limit: float = float("inf")
 
@@ -200,19 +200,19 @@ def tree_prediction(
             root = level == 1
             above = cumulative[level - 1]
             cost = fsplit_cost(given, shares, outputs) if root else kept * level_cost(given, below, above, outputs)
-            sites.append(SiteCost(f"level {level}", count, cost))
+            sites.append(PredictedSites(f"level {level}", count, cost))
     return Prediction(name, tuple(sites), {"fanouts": list(fanouts)})
 
 
 def fsplit_prediction(given: Coefficients, shares: StreamShares, w: int) -> Prediction:
     """Rate and cost of a single process."""
-    return Prediction("fsplit", (SiteCost("fsplit", 1, fsplit_cost(given, shares, w)),), {"fanouts": [w]})
+    return Prediction("fsplit", (PredictedSites("fsplit", 1, fsplit_cost(given, shares, w)),), {"fanouts": [w]})
 
 
 def with_query_processors(prediction: Prediction, given: Coefficients, shares: StreamShares, w: int) -> Prediction:
     """The plan with those who read its outputs: each reads one stream, and merges nothing."""
     cost = output_rate(shares, w) * given.cr + given.cmW / shares.n
-    return replace(prediction, sites=(*prediction.sites, SiteCost("query processor", w, cost)))
+    return replace(prediction, sites=(*prediction.sites, PredictedSites("query processor", w, cost)))
 
 
 def best(predictions: Sequence[Prediction]) -> Prediction:

@@ -16,7 +16,7 @@ import numpy as np
 from gsdm_grid.errors import QueryError
 from gsdm_grid.splitting.split_cost import Coefficients
 
-Kind = Literal["splitter", "router", "processor"]
+SplitSiteKind = Literal["splitter", "router", "processor"]
 STEPS = 8
 LEAST_EXPLAINED = 0.05
 """Share of a cost that counts as explained at least: a site that is explained badly is not to rule all others."""
@@ -28,7 +28,7 @@ LEAST_S = 1e-12
 class Observed:
     """What one site, or several that do the same, did in a run, and the CPU seconds spent on it. Immutable."""
 
-    kind: Kind
+    kind: SplitSiteKind
     tuples: int
     """Arrived."""
     placed: int
@@ -110,7 +110,7 @@ def median_error(given: Coefficients, observed: Sequence[Observed]) -> float:
     return statistics.median(errors) if errors else 0.0
 
 
-def _of_kind(observed: Sequence[Observed], kind: Kind) -> list[Observed]:
+def _of_kind(observed: Sequence[Observed], kind: SplitSiteKind) -> list[Observed]:
     return [site for site in observed if site.kind == kind and site.windows]
 
 

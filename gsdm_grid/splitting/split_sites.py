@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from gsdm_grid.plan import Plan, PlanOperator, PlanSite
-from gsdm_grid.splitting.split_fit import Kind, Observed
+from gsdm_grid.splitting.split_fit import Observed, SplitSiteKind
 from gsdm_grid.splitting.split_sample import SplitSample
 
 Statistics = Mapping[str, Mapping[str, Any]]
 
 
-def split_kinds(plan: Plan) -> dict[str, Kind]:
+def split_kinds(plan: Plan) -> dict[str, SplitSiteKind]:
     """What sites do in a splitstream plan: route windows, split them, or read what was split. Others are not in it."""
-    found: dict[str, Kind] = {}
+    found: dict[str, SplitSiteKind] = {}
     for site in plan.sites:
         work = {_split_work(operator) for operator in site.operators}
         if work != {None}:
@@ -65,7 +65,7 @@ def samples(plan: Plan, statistics: Statistics) -> list[SplitSample]:
     return found
 
 
-def _observed(kind: Kind, site: PlanSite, told: Mapping[str, Any]) -> Observed:
+def _observed(kind: SplitSiteKind, site: PlanSite, told: Mapping[str, Any]) -> Observed:
     entries = _entries(kind, site)
     counted = [told["operators"][entry.id] for entry in entries]
     emitted = sum(one["windows_out"] for one in counted)
@@ -84,7 +84,7 @@ def _observed(kind: Kind, site: PlanSite, told: Mapping[str, Any]) -> Observed:
     )
 
 
-def _entries(kind: Kind, site: PlanSite) -> list[PlanOperator]:
+def _entries(kind: SplitSiteKind, site: PlanSite) -> list[PlanOperator]:
     """The operators that make a site what it is; query processors that share one are those that read from outside."""
     if kind != "processor":
         return [operator for operator in site.operators if _split_work(operator) == kind]
@@ -92,7 +92,7 @@ def _entries(kind: Kind, site: PlanSite) -> list[PlanOperator]:
     return [operator for operator in site.operators if not inside & set(operator.inputs)]
 
 
-def _split_work(operator: PlanOperator) -> Kind | None:
+def _split_work(operator: PlanOperator) -> SplitSiteKind | None:
     """Whether an operator routes physical windows or splits by tuples; None if it does neither."""
     traits = operator.resolved.traits
     return "router" if traits.routes_blocks else "splitter" if traits.routes_by else None

@@ -222,13 +222,13 @@ def deciding_seconds(rfn: Any, bfn: Any, blocks: list[PhysicalWindow], w: int) -
     return (time.thread_time() - began_s) / sum(len(block) for block in blocks)
 
 
-def _channel(progress: Progress, quick: bool, block_bytes: int | None) -> window_size.Choice:
+def _channel(progress: Progress, quick: bool, block_bytes: int | None) -> window_size.SizeChoice:
     def measure(size: int) -> float:
         progress(f"channel, physical windows of {size >> 10} KiB")
         return window_size.measure_channel(size, total_bytes=1 << (26 if quick else 28), rounds=3)
 
     if block_bytes is not None:
-        return window_size.Choice(block_bytes, {block_bytes: measure(block_bytes)})
+        return window_size.SizeChoice(block_bytes, {block_bytes: measure(block_bytes)})
     return window_size.choose(measure)
 
 

@@ -32,14 +32,14 @@ Bytes = create_stream_type("ProfileBytes", {"payload": "vector of uint8"}, regis
 
 
 @dataclass(frozen=True)
-class Choice:
+class SizeChoice:
     """A chosen size, and the throughput (bytes per second) of each size that was tried."""
 
     block_bytes: int
     tried: dict[int, float]
 
 
-def choose(measure: Callable[[int], float]) -> Choice:
+def choose(measure: Callable[[int], float]) -> SizeChoice:
     """Double the size while ``measure`` (bytes per second) gains more than 0.15 %.
 
     >>> choose(lambda size: 1e9 * size / (size + 300_000)).block_bytes
@@ -54,7 +54,7 @@ def choose(measure: Callable[[int], float]) -> Choice:
         if tried[size * 2] <= tried[size] * (1 + GAIN):
             break
         size *= 2
-    return Choice(size, tried)
+    return SizeChoice(size, tried)
 
 
 def measure_channel(size: int, total_bytes: int = 1 << 29, rounds: int = 3) -> float:
@@ -154,7 +154,7 @@ def memory_file() -> Path:
     return cache_folder() / "machine.json"
 
 
-def remember(choice: Choice, path: Path | None = None) -> Path:
+def remember(choice: SizeChoice, path: Path | None = None) -> Path:
     """Keep a choice for this machine."""
     target = path or memory_file()
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from typing_extensions import override
 
 from gsdm_grid.errors import QueryError
 from gsdm_grid.interfaces import InterfaceContext, StreamInterface
@@ -68,8 +69,8 @@ class CheckedResults(StreamInterface):
     sink_option: ClassVar[str] = "path"
 
     @classmethod
+    @override
     def files(cls, options: Mapping[str, Any]) -> list[Path]:
-        """See `StreamInterface`."""
         return [Path(str(options["path"]))] if "path" in options else []
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
@@ -81,12 +82,13 @@ class CheckedResults(StreamInterface):
         self._kept: list[PhysicalWindow] = []
         self._check = PlaceCheck()
 
+    @override
     def open(self, context: InterfaceContext) -> None:
-        """See `StreamInterface`. What was counted before goes on."""
+        """What was counted before goes on."""
         super().open(context)
 
+    @override
     def insert(self, block: PhysicalWindow) -> None:
-        """See `StreamInterface`."""
         room = self._keep - self._check.arrived
         self._check.take(block)
         if room > 0 and len(block):
@@ -94,16 +96,16 @@ class CheckedResults(StreamInterface):
             if room <= len(block):
                 self._write()
 
+    @override
     def pause(self) -> None:
-        """See `StreamInterface`."""
         self._write()
 
+    @override
     def finish(self) -> None:
-        """See `StreamInterface`."""
         self._write()
 
+    @override
     def statistics(self) -> dict[str, int | float]:
-        """See `PlaceCheck`."""
         return self._check.figures()
 
     def _write(self) -> None:

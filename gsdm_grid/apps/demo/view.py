@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
+from typing_extensions import override
 
 from gsdm_grid.apps.demo.plans import (
     EXPENSIVE,
@@ -22,6 +23,7 @@ from gsdm_grid.apps.demo.plans import (
     DemoOptions,
 )
 from gsdm_grid.apps.demo.report import DemoReport, PlanReport, WorkReport
+from gsdm_grid.apps.demo.steps import DemoView
 from gsdm_grid.apps.demo.verdict import (
     choice_sentences,
     disturbance_sentence,
@@ -46,7 +48,7 @@ class _Step:
     total: int = 0
 
 
-class PlainView:
+class PlainView(DemoView):
     """One line when a step begins and one when it ends, and now and then one in between."""
 
     def __init__(self, console: Console) -> None:
@@ -62,21 +64,21 @@ class PlainView:
     ) -> None:
         return None
 
+    @override
     def began(self, step: str, text: str) -> None:
-        """See `DemoView`."""
         self._steps[step] = _Step(text)
         self._say(f"{step}: {text} …")
 
+    @override
     def progressed(
         self, step: str, reached: int, total: int, text: str = "", latest: PhysicalWindow | None = None
     ) -> None:
-        """See `DemoView`. Plain lines show no windows."""
-        del latest
+        """Plain lines show no windows."""
         if time.monotonic() - self._said_s > _LINE_S:
             self._say(f"{step}: {reached:,} of {total:,}, {text}")
 
+    @override
     def ended(self, step: str, text: str) -> None:
-        """See `DemoView`."""
         took_s = time.monotonic() - self._steps[step].began_s
         self._say(f"{step}: {text} ({took_s:.1f} s)")
 
@@ -85,7 +87,7 @@ class PlainView:
         self._console.print(text, highlight=False, markup=False)
 
 
-class LiveView:
+class LiveView(DemoView):
     """Steps with progress bars, and under them the spectrum of the windows that came last."""
 
     def __init__(self, console: Console) -> None:
@@ -106,14 +108,14 @@ class LiveView:
         self._live.stop()
         self._console.print(self._table())
 
+    @override
     def began(self, step: str, text: str) -> None:
-        """See `DemoView`."""
         self._steps[step] = _Step(text)
 
+    @override
     def progressed(
         self, step: str, reached: int, total: int, text: str = "", latest: PhysicalWindow | None = None
     ) -> None:
-        """See `DemoView`."""
         current = self._steps[step]
         current.text, current.reached, current.total = text, reached, total
         now_s = time.monotonic()
@@ -124,8 +126,8 @@ class LiveView:
             text = spectrum_text(spectral_power(latest).mean(axis=0), SAMPLE_RATE, width, height)
             self._spectrum = (step, text, int(latest.ordinals[-1]))
 
+    @override
     def ended(self, step: str, text: str) -> None:
-        """See `DemoView`."""
         self._steps[step].text = text
         self._steps[step].took_s = time.monotonic() - self._steps[step].began_s
         if step == "measuring":

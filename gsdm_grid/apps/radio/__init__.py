@@ -5,10 +5,10 @@ Importing the room registers the stream interface ``synthetic_radio``. The funct
 """
 
 from gsdm_grid.apps.radio.pictures import draw_waterfall, spectral_power, spectrum_text
-from gsdm_grid.apps.radio.synthetic import Carrier, RadioSynthesizer, SyntheticRadio
+from gsdm_grid.apps.radio.synthetic import CarrierWave, RadioSynthesizer, SyntheticRadio
 
 __all__ = [
-    "Carrier",
+    "CarrierWave",
     "RadioSynthesizer",
     "SyntheticRadio",
     "draw_waterfall",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from typing_extensions import override
 
 from gsdm_grid.errors import QueryError
 from gsdm_grid.functions.library.radio import CHANNELS, Radio
@@ -29,7 +30,7 @@ WINDOW = 8192
 
 
 @dataclass(frozen=True)
-class Carrier:
+class CarrierWave:
     """One polarized signal. Immutable. All its movements are periodic, over the cycle of its synthesizer.
 
     ``frequency`` and ``drift`` (how far it swings to either side) are in cycles per sample, between -0.5 and
@@ -65,13 +66,13 @@ class Carrier:
         return made
 
 
-def _draw_carriers(seed: int, count: int = 5) -> tuple[Carrier, ...]:
+def _draw_carriers(seed: int, count: int = 5) -> tuple[CarrierWave, ...]:
     """Carriers in lanes of the band that they never leave, so that they do not cross."""
     random = np.random.default_rng((seed, count))
     lane = 0.9 / count
     axial_ratios = random.permutation(np.linspace(0.1, 1.0, count))
     return tuple(
-        Carrier(
+        CarrierWave(
             frequency=-0.45 + lane * (place + random.uniform(0.4, 0.6)),
             drift=lane * random.uniform(0.05, 0.35),
             amplitude=random.uniform(0.2, 1.0),
@@ -99,7 +100,7 @@ class RadioSynthesizer:
         seed: int = 0,
         sample_rate: int = 1_000_000,
         pool: int = 64,
-        carriers: Sequence[Carrier] | None = None,
+        carriers: Sequence[CarrierWave] | None = None,
     ) -> None:
         for name, value, least in (
             ("window", window, 1),
@@ -163,8 +164,8 @@ class SyntheticRadio(StreamInterface):
     )
 
     @classmethod
+    @override
     def vector_lengths(cls, stream_type: StreamType, options: Mapping[str, Any]) -> dict[str, int]:
-        """See `StreamInterface`."""
         return equally_long(stream_type, options.get("window", WINDOW))
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
@@ -182,13 +183,14 @@ class SyntheticRadio(StreamInterface):
         self._stamp = bool(options.get("stamp", False))
         self._pacer = Pacer(self.context.clock, self._rate)
 
+    @override
     def open(self, context: InterfaceContext) -> None:
-        """See `StreamInterface`. The pace is counted from here on, the windows from where reading stopped."""
+        """The pace is counted from here on, the windows from where reading stopped."""
         super().open(context)
         self._pacer = Pacer(context.clock, self._rate)
 
+    @override
     def next(self, limit: int) -> PhysicalWindow | None:
-        """See `StreamInterface`."""
         left = limit if self._limit is None else min(limit, self._limit - self._position)
         if left <= 0:
             raise EndOfStream
@@ -202,11 +204,11 @@ class SyntheticRadio(StreamInterface):
         self._position += left
         return block if self.stream_type == Radio else block.as_type(self.stream_type)
 
+    @override
     def due_s(self) -> float | None:
-        """See `StreamInterface`."""
         return self._pacer.due_s
 
+    @override
     def seek(self, ordinal: int) -> None:
-        """See `StreamInterface`."""
         self._position = ordinal
         self._pacer = Pacer(self.context.clock, self._rate)

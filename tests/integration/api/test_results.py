@@ -21,7 +21,7 @@ from api import errors
 from api.errors import Problem
 from api.http.auth import Tokens
 from api.routes import results
-from api.settings import Limits, ServiceSettings
+from api.settings import ServiceLimits, ServiceSettings
 from api.store import Store
 from gsdm_grid.client import Client
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
@@ -92,7 +92,7 @@ def service_over(tmp_path, **limits):
     _, secret = tokens.create("reader", "viewer")
     queries = Queries(tmp_path / "results")
     app = FastAPI()
-    service_settings = ServiceSettings(home=tmp_path, limits=Limits(result_streams=12, **limits))
+    service_settings = ServiceSettings(home=tmp_path, limits=ServiceLimits(result_streams=12, **limits))
     app.state.services = SimpleNamespace(settings=service_settings, tokens=tokens, coordinator=queries)
     errors.install(app)
     app.include_router(results.router)

@@ -15,11 +15,11 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from api.http import idempotency
 from api.http.auth import authenticate_websocket, subprotocol_of
 from api.logs import request_id
-from api.settings import Limits, ServiceSettings
+from api.settings import ServiceLimits, ServiceSettings
 from api.store import idempotency as kept
 from api.wiring import make_app
 
-LIMITS = Limits(body_bytes=20_000, bundle_bytes=50_000)
+LIMITS = ServiceLimits(body_bytes=20_000, bundle_bytes=50_000)
 QUERY = {
     "name": "q",
     "inputs": [{"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "limit": 500}}],

@@ -4,7 +4,7 @@ import pytest
 
 from api.operations.crashes import judge, mark, with_progress
 from gsdm_grid import Radio
-from gsdm_grid.storage.log_segment import end_of
+from gsdm_grid.storage import end_of
 from gsdm_grid.storage.result_log import ResultLog
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gsdm_grid.apps.radio import (
-    Carrier,
+    CarrierWave,
     RadioSynthesizer,
     draw_waterfall,
     pictures,
@@ -23,7 +23,7 @@ def transformed(block):
 
 @pytest.fixture(scope="module")
 def spectra():
-    carriers = [Carrier(frequency=0.25, amplitude=1.0)]
+    carriers = [CarrierWave(frequency=0.25, amplitude=1.0)]
     block = RadioSynthesizer(window=512, pool=8, carriers=carriers).block(0, 8)
     return transformed(block)
 

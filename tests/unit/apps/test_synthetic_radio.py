@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import fft
 
-from gsdm_grid.apps.radio import Carrier, RadioSynthesizer, SyntheticRadio
+from gsdm_grid.apps.radio import CarrierWave, RadioSynthesizer, SyntheticRadio
 from gsdm_grid.errors import QueryError, SchemaError
 from gsdm_grid.functions.library.radio import CHANNELS, Channel, Polar, Radio, polarization
 from gsdm_grid.interfaces import EndOfStream, InterfaceContext, interfaces
@@ -60,7 +60,7 @@ def test_windows_cannot_be_written_to():
 
 
 def test_a_carrier_shows_its_frequency_and_the_normal_of_its_plane():
-    carrier = Carrier(frequency=0.125, amplitude=1, axial_ratio=0.5, theta=1.0, phi=0.5)
+    carrier = CarrierWave(frequency=0.125, amplitude=1, axial_ratio=0.5, theta=1.0, phi=0.5)
     block = RadioSynthesizer(window=1024, pool=64, carriers=[carrier]).block(0, 8)
     spectra = [fft.fft(block[channel], axis=-1) for channel in CHANNELS]
     power = sum(np.abs(spectrum) ** 2 for spectrum in spectra)
@@ -73,7 +73,7 @@ def test_a_carrier_shows_its_frequency_and_the_normal_of_its_plane():
 
 
 def test_a_carrier_goes_on_without_a_jump_from_window_to_window_and_from_cycle_to_cycle():
-    carrier = Carrier(frequency=0.1, drift=0.01, theta=np.pi / 2)  # so z shows nothing of the turning plane
+    carrier = CarrierWave(frequency=0.1, drift=0.01, theta=np.pi / 2)  # so z shows nothing of the turning plane
     cycle = 16 * 64
     wave = np.concatenate([carrier.field(start % cycle, 64, cycle)[2] for start in range(0, 2 * cycle, 64)])
     phase_steps = np.angle(wave[1:] * wave[:-1].conj())

@@ -54,7 +54,7 @@ def test_a_profile_of_another_machine_or_version_is_not_used(tmp_path):
 
 def test_it_does_not_touch_what_tune_has_chosen(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    window_size.remember(window_size.Choice(1 << 19, {}))
+    window_size.remember(window_size.SizeChoice(1 << 19, {}))
     keep_profile(MEASURED)
     assert window_size.remembered_block_bytes() == 1 << 19
     assert profile_file() != window_size.memory_file()

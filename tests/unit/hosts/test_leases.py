@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsdm_grid.hosts.leases import Machine, described, obstacle
-from gsdm_grid.plan import Bundle, Needs
+from gsdm_grid.plan import Needs, SiteGroup
 
 SMALL = Machine({"CPU": 4.0, "memory": 8e9}, {"near": "antenna-3"})
 
 
 def bundle(name="q/partition", **needs):
-    return Bundle((name,), Needs(**needs))
+    return SiteGroup((name,), Needs(**needs))
 
 
 def test_what_fits_has_no_obstacle():

@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx
 
-from gsdm_grid.airflow.components import API_SERVER, GRACE_S, Wanted
+from gsdm_grid.airflow.components import API_SERVER, GRACE_S, ComponentsRequest
 from gsdm_grid.errors import GsdmError
 
 CONNECTION, POOL, USER = "gsdm_default", "gsdm_trials", "admin"
@@ -193,7 +193,7 @@ def started(settings: LocalSettings) -> Iterator[LocalAirflow]:
         _check_free(settings.host, settings.port)
         password = kept_secrets(settings.home / _PASSWORDS, USER)[USER]
         keys = kept_secrets(settings.home / _KEYS, *_SHARED)
-        wanted: Wanted = {
+        request: ComponentsRequest = {
             "host": settings.host,
             "port": settings.port,
             "logs": str(settings.logs),
@@ -212,7 +212,7 @@ def started(settings: LocalSettings) -> Iterator[LocalAirflow]:
                 start_new_session=True,  # Ctrl-C is for the command; it ends the components in their order
             )
         assert process.stdin is not None
-        process.stdin.write(json.dumps(wanted).encode() + b"\n")
+        process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
         made = LocalAirflow(settings, process, password)
         try:

@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gsdm_grid.airflow import texts
+from gsdm_grid.airflow import task_logs
 from gsdm_grid.client import ApiProblem, SiteCost, Trial, TrialResult
 
 
@@ -49,7 +49,7 @@ def choice():
 
 
 def test_a_trial_is_shown_site_by_site_with_the_busiest_marked(result):
-    head, columns, _rule, first, second, *rest = texts.trial_lines(trial(result))
+    head, columns, _rule, first, second, *rest = task_logs.trial_lines(trial(result))
     assert head == "100 windows in 2.00 s"
     assert columns.split() == ["site", "role", "does", "processing", "communication", "system", "CPU", "ms"]
     assert first.split() == ["partition.0", "partition", "RRpart", "100.0", "200.0", "100.0", "400.0", "█" * 5]
@@ -59,11 +59,11 @@ def test_a_trial_is_shown_site_by_site_with_the_busiest_marked(result):
 
 def test_a_trial_without_a_result_says_why():
     failed = trial(error=ApiProblem("user-code", 422, "boom"))
-    assert texts.trial_lines(failed) == ["trial trial-1 of q failed: boom"]
+    assert task_logs.trial_lines(failed) == ["trial trial-1 of q failed: boom"]
 
 
 def test_the_best_of_the_longest_trials_comes_first_and_the_chosen_plan_is_marked(choice):
-    lines = texts.choice_lines(choice)
+    lines = task_logs.choice_lines(choice)
     plans = [line[2:].split()[0] for line in lines[2:6]]
     assert plans == ["window_split-4", "central", "window_split-2", "RRpart-2"]
     assert [line[0] for line in lines[2:6]] == ["▸", " ", " ", " "]
@@ -72,7 +72,7 @@ def test_the_best_of_the_longest_trials_comes_first_and_the_chosen_plan_is_marke
 
 
 def test_the_outcome_says_what_was_chosen_and_how_sure_that_is_and_what_was_not_tried(choice):
-    lines = texts.choice_lines(choice)
+    lines = task_logs.choice_lines(choice)
     assert f"chosen by all measurements together: {choice['summary']}" in lines
     assert lines[-1].split("  ") == ["window_split-8", "more than the pool has"]
 
@@ -80,14 +80,14 @@ def test_the_outcome_says_what_was_chosen_and_how_sure_that_is_and_what_was_not_
 def test_the_outcome_shows_what_both_plans_cost_when_they_were_run_again(choice):
     figures = {"window_split-4": {"cost_s": 0.0011}, "central": {"cost_s": 0.0041}}
     again = {"verified": True, "verification": {"figures": figures, "better": "central", "margin": 0.1}}
-    lines = texts.choice_lines({**choice, **again})
+    lines = task_logs.choice_lines({**choice, **again})
     assert "run again in turn, ms/window: window_split-4 1.1, central 4.1" in lines
 
 
 def test_a_round_without_trials_says_that_the_search_is_over():
-    assert texts.requests_lines([]) == ["no trials: the search is over"]
+    assert task_logs.requests_lines([]) == ["no trials: the search is over"]
 
 
 def test_a_round_lists_its_trials_with_what_is_predicted():
-    lines = texts.requests_lines([{"label": "central", "count": 1000, "predicted": 0.0025}])
+    lines = task_logs.requests_lines([{"label": "central", "count": 1000, "predicted": 0.0025}])
     assert lines[-1].split() == ["central", "1,000", "2.5"]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from api.errors import Problem
-from api.http import documents
-from api.http.documents import MAX_VALUES, parse
+from api.http import request_bodies
+from api.http.request_bodies import MAX_VALUES, parse
 
 JSON, YAML = "application/json", "application/yaml"
 DEPTH = 8
@@ -164,4 +164,4 @@ class _Outer(BaseModel):
 def test_an_unknown_member_is_refused_with_what_is_allowed(document, expected):
     with pytest.raises(ValidationError) as refused:
         _Outer.model_validate(document)
-    assert documents._reason(refused.value.errors()[0], _Outer) == expected
+    assert request_bodies._reason(refused.value.errors()[0], _Outer) == expected

@@ -8,7 +8,7 @@ import pytest
 
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts import HostRequest
-from gsdm_grid.hosts.pool_process import ElsewherePool, PoolProcess
+from gsdm_grid.hosts.pool_process import ForwardingPool, PoolProcess
 
 
 class RefusingGroup:
@@ -54,7 +54,7 @@ class SlowPool:
 @pytest.fixture(scope="module")
 def pool():
     process = PoolProcess("field", partial(dict, slow=SlowPool()))
-    made = ElsewherePool(process, "slow")
+    made = ForwardingPool(process, "slow")
     assert made.inventory() == {"started": False}
     made.warm()
     yield made
@@ -92,7 +92,7 @@ def test_a_request_that_waits_tells_why_and_can_be_given_up(pool):
 
 def test_when_the_process_dies_its_nodes_are_lost_and_the_next_start_makes_a_new_one():
     process = PoolProcess("field", partial(dict, slow=SlowPool()))
-    pool = ElsewherePool(process, "slow")
+    pool = ForwardingPool(process, "slow")
     pool.warm()
     group = pool.start(HostRequest("quick", []))
     process._process.kill()

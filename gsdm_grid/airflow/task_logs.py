@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gsdm_grid.client import Trial, TrialResult
+    from gsdm_grid.client import Document, Trial, TrialResult
 
-Document = Mapping[str, Any]
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _WIDTH = 20
 _KINDS = ("processing", "communication", "system")

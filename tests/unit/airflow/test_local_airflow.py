@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gsdm_grid.airflow.local import LocalSettings, free_port, kept_secrets, started
+from gsdm_grid.airflow.local_airflow import LocalSettings, free_port, kept_secrets, started
 from gsdm_grid.errors import GsdmError
 
 
