@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from gsdm_grid.functions import (  # type: ignore[no-redef]
         OMIT,
+        Traits,
         current_window,
         per_tuple,
         sliding_window,
@@ -88,6 +89,7 @@ _ROOMS = {
     ),
     "functions": (
         "OMIT",
+        "Traits",
         "current_window",
         "per_tuple",
         "sliding_window",
@@ -133,6 +135,7 @@ __all__ = [
     "Settings",
     "StreamInterface",
     "StreamType",
+    "Traits",
     "autosplit",
     "central",
     "cq",

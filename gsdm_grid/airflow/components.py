@@ -11,6 +11,7 @@ tells in lines of JSON how far it is. Each component logs into a file of its own
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -184,11 +185,10 @@ class Family:
         while self._names and time.monotonic() < deadline_s:
             self._reap()
             time.sleep(0.05)
-        while left := _descendants():
-            _signal(left, signal.SIGKILL)
-            time.sleep(0.05)
-        while self._reap():
-            continue
+        with contextlib.suppress(ChildProcessError):  # raised when the last one has been taken leave of
+            while True:
+                _signal(_descendants(), signal.SIGKILL)
+                os.waitpid(-1, 0)  # a process whose threads are still ending looks dead before it is
 
 
 def tell(step: str, **more: Any) -> None:

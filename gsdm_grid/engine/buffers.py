@@ -114,6 +114,8 @@ class SourceStream(InputStream):
         self._skip = 0  # windows to pass over, in a stream that can only be sorted from its beginning
         self._order = order
         self.time_order = TimeOrder(order, name)
+        self._time_mark: int = NO_TIME_MARK  # what readers were told
+        self._exhausted = False
         self._open = False
         self.ended = True
         self.stop_at: int | None = None
@@ -128,6 +130,7 @@ class SourceStream(InputStream):
         if not self._open:
             self._call(lambda: self.interface.open(context))
             self._shift = None
+            self._exhausted = False
         self._open = True
         if self._seek and self.interface.replayable:
             self._rest = None
@@ -146,7 +149,10 @@ class SourceStream(InputStream):
                 self.interface.rest()
 
     def refill(self, budget: int | None = None) -> bool:
-        """See `InputStream`: reads one block when the buffer is empty, at most ``budget`` windows."""
+        """See `InputStream`: reads one block when the buffer is empty, at most ``budget`` windows.
+
+        What was read may have to wait for its turn, so that nothing is in the buffer yet.
+        """
         if self.ended or self.waiting:
             return False
         limit = self._limit - self.position % self._limit  # blocks begin at multiples, so that runs of them stay whole
@@ -162,21 +168,26 @@ class SourceStream(InputStream):
         except EndOfStream:
             self.stop(final=True)
             return True
-        if block is None or not len(block):
+        if block is None:
             return False
+        if not len(block):
+            if block.time_mark > self._time_mark:
+                self._time_mark = block.time_mark
+                self.append(PhysicalWindow.empty(block.type, time_mark=block.time_mark))
+            return True
         block = self._numbered(block)
+        self._time_mark = max(self._time_mark, block.time_mark)
         end = int(block.ordinals[-1]) + 1
         if self.stop_at is not None:
             self.stop_at += end - self.position - len(block)  # numbers that nobody has do not count
         self.append(block)
         self.position = end
-        self._limit = max(1, self._block_bytes * len(block) // max(block.nbytes, 1))
         if end == self.stop_at:
             self.stop()
         return True
 
     def _next(self, limit: int) -> PhysicalWindow | None:
-        """At most so many windows, whatever the interface gives."""
+        """At most so many windows, whatever the interface gives; an empty block if what it gave has to wait."""
         block, self._rest = self._rest, None
         if block is None:
             block = self._ordered(limit)
@@ -187,17 +198,25 @@ class SourceStream(InputStream):
     def _ordered(self, limit: int) -> PhysicalWindow | None:
         """The next windows whose turn it is, by their timestamps."""
         try:
+            if self._exhausted:
+                raise EndOfStream
             block = self._call(lambda: self.interface.next(limit))
         except EndOfStream:
+            self._exhausted = True
             if (rest := self.time_order.rest()) is None:
                 raise
             return self._unskipped(rest)
-        if block is None:
+        if block is None or not (len(block) or block.time_mark > self._time_mark):
             return None
-        if not self.interface.placed:
+        if len(block):
+            self._limit = max(1, self._block_bytes * len(block) // max(block.nbytes, 1))
+        if not self.interface.placed and block.time_mark != NO_TIME_MARK:
             block = block.stamped(time_mark=NO_TIME_MARK)
+        late = self.time_order.late
         ordered = self.time_order.take(block)
-        return None if ordered is None else self._unskipped(ordered)
+        if self._skip:
+            self.time_order.late = late  # counted when these windows were read for the first time
+        return self._unskipped(ordered)
 
     def _unskipped(self, block: PhysicalWindow) -> PhysicalWindow:
         if not self._skip:
@@ -207,7 +226,7 @@ class SourceStream(InputStream):
         return cut(block, skipped).stamped(time_mark=block.time_mark)
 
     def _numbered(self, block: PhysicalWindow) -> PhysicalWindow:
-        if not self.interface.placed:
+        if not self.interface.placed or self._order.renumbers:
             return block.stamped(ordinals=range(self.position, self.position + len(block)), mark=NO_MARK)
         if self._shift is None:
             self._shift = 0 if self.interface.replayable else self.position - int(block.ordinals[0])
@@ -370,7 +389,7 @@ class SinkOutput(_Output):
         if isinstance(item, End):
             if not item.held:
                 self._call(self.interface.finish if item.final else self.interface.pause)
-        elif len(item):
+        elif len(item) or (self.interface.takes_marks and item.tells):
             self.count(item)
             self._call(lambda: self.interface.insert(item))
 

@@ -94,8 +94,8 @@ def _time_overlap(planned: PlanOperator, inputs: Sequence[StreamType]) -> Stream
     return TimeOverlap(inputs[0], p["n"], p["i"], p["span"], p["chunk"])
 
 
-def _union(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:  # noqa: ARG001
-    return Union(len(inputs))
+def _union(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:
+    return Union(len(inputs), planned.output_type)
 
 
 def _key_join(planned: PlanOperator, inputs: Sequence[StreamType]) -> StreamOperator:

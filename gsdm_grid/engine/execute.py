@@ -16,7 +16,7 @@ import numpy as np
 
 from gsdm_grid.errors import FlowError, FunctionError
 from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, function_value, is_library, raised_by_user_code
-from gsdm_grid.model import NO_MARK, NO_TIME_MARK, LogicalWindow, PhysicalWindow, StreamType, cut
+from gsdm_grid.model import NO_MARK, NO_TIME_MARK, LogicalWindow, PhysicalWindow, StreamType, as_array, cut
 from gsdm_grid.operators import Blocks, Kept, Snapshot, StreamOperator
 
 
@@ -78,6 +78,10 @@ class Execute(StreamOperator):
         self._short: StreamView | None = None
         self._combining = function.kind == "combining"
         self._stateful = function.init is not None
+        declared = function.traits.keeps_time
+        self._keeps_time = not self._stateful if declared is None else declared
+        self._looks_back = declared is None
+        self._may_break_time = self._keeps_time and not is_library(function)
         self.executions = 0
         load(vertex, function)
         if function.init is not None:
@@ -167,6 +171,8 @@ class Execute(StreamOperator):
         if not isinstance(result, PhysicalWindow):
             self._refuse(f"a block of {self._output.name!r}", result)
         block: PhysicalWindow = self._checked(result)
+        if self._checks_time and (block.placed or len(block) == len(given)):
+            self._check_times(block, given)
         if block.placed:
             return block
         if len(block) != len(given):
@@ -193,16 +199,18 @@ class Execute(StreamOperator):
                 break
             self.executions += 1
             ordinal = views[0].ordinal
+            earliest_ns = self._earliest_ns() if self._checks_time else None
+            for window in self._windows(result):
+                if earliest_ns is not None:
+                    self._check_time(int(np.min(window.ts)), earliest_ns)
+                if isinstance(window, PhysicalWindow):
+                    self._pack(blocks, windows, ordinals)
+                    blocks.append(window.stamped(ordinals=np.full(len(window), ordinal, np.int64), mark=NO_MARK))
+                else:
+                    windows.append(window)
+                    ordinals.append(ordinal)
             for view in views:
                 view.advance()
-            for made in self._windows(result):
-                if isinstance(made, PhysicalWindow):
-                    self._pack(blocks, windows, ordinals)
-                    places = np.full(len(made), ordinal, np.int64)
-                    blocks.append(made.stamped(ordinals=places, mark=NO_MARK, time_mark=NO_TIME_MARK))
-                else:
-                    windows.append(made)
-                    ordinals.append(ordinal)
         else:
             self._short = views[0]
         self._pack(blocks, windows, ordinals)
@@ -245,40 +253,66 @@ class Execute(StreamOperator):
     def _with_mark(self, blocks: list[PhysicalWindow]) -> Blocks:
         """Put the marks on the last result, or send them alone if they moved and there is no result.
 
-        What is still to be executed holds them back: its results are not earlier than the window at the cursor.
+        What is still to be executed holds them back.
         """
-        self._check_time(blocks)
         mark = min(
             (int(view.block.ordinals[view.at]) - 1 if view.at < len(view.block) else seen)
             for view, seen in zip(self._views, self._marks, strict=True)
         )
         time_mark = min(map(self._passed_time, self._views, self._time_marks))
-        if mark > self._mark or time_mark > self._time_mark:
-            self._mark, self._time_mark = max(self._mark, mark), max(self._time_mark, time_mark)
-            if blocks and len(blocks[-1]):
-                blocks[-1] = blocks[-1].stamped(mark=self._mark, time_mark=self._time_mark)
-            else:
-                blocks.append(PhysicalWindow.empty(self._output, self._mark, time_mark=self._time_mark))
+        moved = mark > self._mark or time_mark > self._time_mark
+        self._mark, self._time_mark = max(self._mark, mark), max(self._time_mark, time_mark)
+        if moved and not (blocks and len(blocks[-1])):
+            blocks.append(PhysicalWindow.empty(self._output))
+        last = len(blocks) - 1
+        for number, block in enumerate(blocks):  # they still have the marks of the blocks that they were derived from
+            if moved and number == last:
+                blocks[number] = block.stamped(mark=self._mark, time_mark=self._time_mark)
+            elif block.time_mark != NO_TIME_MARK:
+                blocks[number] = block.stamped(time_mark=NO_TIME_MARK)
         return [block for block in blocks if block.tells]
 
-    @staticmethod
-    def _passed_time(view: StreamView, time_mark: int) -> int:
-        if time_mark == NO_TIME_MARK or view.at >= len(view.block):
-            return time_mark
-        return min(time_mark, int(view.block.ts[view.at :].min()) - 1)
+    def _passed_time(self, view: StreamView, time_mark: int) -> int:
+        if time_mark == NO_TIME_MARK or not self._keeps_time:
+            return NO_TIME_MARK
+        return view.passed_ns(time_mark, self._looks_back)
 
-    def _check_time(self, blocks: list[PhysicalWindow]) -> None:
-        """Results must not be earlier than what was said to be over."""
-        for number, block in enumerate(blocks):
-            if block.time_mark != NO_TIME_MARK:  # that of the input, which a function has passed on with its columns
-                blocks[number] = block.stamped(time_mark=NO_TIME_MARK)
-            if self._time_mark != NO_TIME_MARK and len(block) and (earliest := int(block.ts.min())) <= self._time_mark:
-                raise FunctionError(
-                    self._vertex,
-                    self._function.name,
-                    f"returned a window at {earliest} ns, but its stream has passed {self._time_mark} ns: results must "
-                    "not be earlier than the first window that the function still uses",
-                )
+    @property
+    def _checks_time(self) -> bool:
+        """Whether results of this execution might break what has been, or will be, said about their time."""
+        return self._may_break_time and max(self._time_marks) != NO_TIME_MARK
+
+    def _earliest_ns(self) -> int:
+        """Time of the window at the cursor; results must not be earlier."""
+        return min(int(view.block.ts[view.at]) for view in self._views if view.at < len(view.block))
+
+    def _check_time(self, ts: int, earliest_ns: int) -> None:
+        """Refuse a result that is earlier than the window at the cursor, unless the function has read its time."""
+        if ts >= earliest_ns:
+            return
+        if self._function.uses_neighbours:
+            read = (view.earliest_ns(self._looks_back) for view in self._views if view.at < len(view.block))
+            if ts >= min(read):
+                return
+        raise FunctionError(
+            self._vertex,
+            self._function.name,
+            f"returned a window at {ts} ns for the one at {earliest_ns} ns: results are not earlier than the windows "
+            "that they are made of, so that others need not wait for them; for a function to which that does not apply "
+            "write @sqf(…, traits=Traits(keeps_time=False))",
+        )
+
+    def _check_times(self, block: PhysicalWindow, given: PhysicalWindow) -> None:
+        """The same for results of a function that takes whole blocks: each has its own window at the cursor."""
+        ts, given_ts = block.ts, given.ts
+        if ts is given_ts or not len(ts):
+            return
+        if len(ts) != len(given_ts):
+            rows = np.searchsorted(as_array(given.ordinals), as_array(block.ordinals))
+            given_ts = given_ts[np.minimum(rows, len(given_ts) - 1)]
+        earlier = np.flatnonzero(ts < given_ts)
+        if len(earlier):
+            self._check_time(int(ts[earlier[0]]), int(given_ts[earlier[0]]))
 
 
 def _compact(ordinals: list[int]) -> Any:

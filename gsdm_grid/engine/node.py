@@ -411,6 +411,8 @@ class WorkingNode:
             item = stream.peek(reader)
             if item is None and self._refill(stream):
                 item = stream.peek(reader)
+                if item is None:
+                    return True  # what came has to wait for its turn
             if item is None:
                 continue
             self.statistics.communication_s += timer.lap()
@@ -506,7 +508,12 @@ class WorkingNode:
             if isinstance(side, SinkOutput) and isinstance(side.interface, Taps):
                 told["streams"][name]["readers"] = side.interface.readers()
             if isinstance(side, SourceStream):
-                told["streams"][name] |= {"position": side.position, "dropped_late": side.time_order.late}
+                order = side.time_order
+                told["streams"][name] |= {
+                    "position": side.position,
+                    "dropped_late": order.late,
+                    "held": order.held,
+                }
             if isinstance(side, ChannelStream) and side.inlet is not None:
                 told["streams"][name]["duplicates"] = side.inlet.duplicates
             if isinstance(side, ChannelOutput):

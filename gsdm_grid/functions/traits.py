@@ -14,6 +14,12 @@ from dataclasses import dataclass
 class Traits:
     """What others may rely on. Immutable; travels with its function.
 
+    Of all functions:
+
+    * ``keeps_time``: no result is earlier than the window at the cursor, so that what the input has passed, the results
+      have passed too. None: that holds of functions without state, but their results may also be as early as the
+      windows of a `time_window`; it is checked while they run. Functions with state may look back as far as they like.
+
     Of functions that read one stream:
 
     * ``relays``: it passes every window on as it came.
@@ -34,6 +40,7 @@ class Traits:
     * ``by_arrival``: its results come in the order in which windows happen to arrive, so they are numbered anew.
     """
 
+    keeps_time: bool | None = None
     relays: bool = False
     selects_by: str | None = None
     deals_in_turn: bool = False

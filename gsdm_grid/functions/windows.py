@@ -99,6 +99,23 @@ class StreamView:
         if at < 0 and len(windows):
             self.history_ns = int(windows.ts[-1]) - int(windows.ts[0])
 
+    def passed_ns(self, time_mark: int, looks_back: bool) -> int:
+        """What results have passed if nothing at or before this time comes any more.
+
+        No result is earlier than the windows that are still to be read, nor, if the function ``looks_back``, than those
+        that time windows can still show it.
+        """
+        if self.at < len(self.block):
+            time_mark = min(time_mark, int(self.block.ts[self.at :].min()) - 1)
+        first = self._first_needed()
+        if looks_back and self.history_ns and first < min(self.at, len(self.block)):
+            time_mark = min(time_mark, max(time_mark - self.history_ns, int(self.block.ts[first]) - 1))
+        return time_mark
+
+    def earliest_ns(self, looks_back: bool) -> int:
+        """Timestamp of the earliest window that an execution may use."""
+        return int(self.block.ts[self._first_needed() if looks_back else self.at :].min())
+
     def check_neighbours(self, window_function: str) -> None:
         """Refuse other windows than the current one to a function that has not said that it uses them."""
         if self.single_for is not None:

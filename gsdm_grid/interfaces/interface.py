@@ -63,6 +63,7 @@ class StreamInterface:
     ``accepts``: the stream type whose windows it can carry, and those of its subtypes.
     ``made_of_functions``: its class was made when it was registered; see `function_interface`.
     ``placed``: a source whose windows come with their ordinals, ascending; others are numbered by the engine.
+    ``takes_marks``: a sink that is also given blocks that have no windows, only marks.
     ``overload``: what a source does unless told when it is read too slowly; see `overload`.
     ``internal``: made by the system; people cannot name it.
     """
@@ -75,6 +76,7 @@ class StreamInterface:
     accepts: ClassVar[StreamType] = STREAM
     made_of_functions: ClassVar[bool] = False
     placed: ClassVar[bool] = False
+    takes_marks: ClassVar[bool] = False
     overload: ClassVar[str] = "block"
     internal: ClassVar[bool] = False
 

@@ -34,7 +34,7 @@ from gsdm_grid.interfaces.interface import (
     interfaces,
 )
 from gsdm_grid.interfaces.overload import OverloadBuffer
-from gsdm_grid.model import PhysicalWindow, StreamPosition, StreamType, cut
+from gsdm_grid.model import NO_TIME_MARK, PhysicalWindow, StreamPosition, StreamType, cut
 
 TAP_SINK, TAP_SOURCE = "taps", "tap"
 TAKE = 1 << 20  # windows taken from a buffer at a time; its bytes are limited there
@@ -64,10 +64,10 @@ class Tap:
         return ready
 
     def put(self, block: PhysicalWindow) -> None:
-        """Send a block, now or as soon as there is credit for it."""
+        """Send a block, now or as soon as there is credit for it. A buffer that drops windows keeps no marks."""
         if self._buffer is None:
             self._send(block)
-        else:
+        elif len(block):
             self._buffer.put(block)
             self._pump()
 
@@ -97,6 +97,7 @@ class Taps(StreamInterface):
     """The results of a query, for other queries. Taps are added and removed while it runs."""
 
     internal: ClassVar[bool] = True
+    takes_marks: ClassVar[bool] = True
     known_options: ClassVar[frozenset[str] | None] = frozenset()
 
     def __init__(self, stream_type: StreamType, options: Mapping[str, Any]) -> None:
@@ -133,7 +134,7 @@ class Taps(StreamInterface):
         """See `StreamInterface`."""
         for tap in self._taps.values():
             tap.put(block)
-        self._next = block.mark + 1
+        self._next = max(self._next, block.mark + 1)
 
     def finish(self) -> None:
         """See `StreamInterface`."""
@@ -207,7 +208,7 @@ class TapSource(StreamInterface):
                 self._items.popleft()
                 self._taken += 1
             self._progress()
-            if len(block):
+            if len(block) or block.time_mark > NO_TIME_MARK:
                 self._position.advance(block)
                 return block
         self._progress()

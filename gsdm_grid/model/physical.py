@@ -201,14 +201,13 @@ class PhysicalWindow:
 
         Ordinals and marks are kept where none are given. A halo is not: it belongs to the start of a segment.
         """
-        return PhysicalWindow._of_frozen(
-            self.type,
-            self.columns,
-            self._ordinals if ordinals is None else ordinals,
-            self._mark if mark is None else int(mark),
-            halo if halo is None else int(halo),
-            self.time_mark if time_mark is None else int(time_mark),
-        )
+        mark = self._mark if mark is None else int(mark)
+        time_mark = self.time_mark if time_mark is None else int(time_mark)
+        if ordinals is None and halo is self.halo is None and mark == self._mark and time_mark == self.time_mark:
+            return self
+        ordinals = self._ordinals if ordinals is None else ordinals
+        halo = halo if halo is None else int(halo)
+        return PhysicalWindow._of_frozen(self.type, self.columns, ordinals, mark, halo, time_mark)
 
     def marked_as(self, other: PhysicalWindow) -> PhysicalWindow:
         """The same windows with the marks of another block, of which these are all or the last. No copy."""

@@ -66,8 +66,10 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], Any], ...] = (
 which they have where a header does not say it.
 
 They are in the order in which `PhysicalWindow` takes them. New ones go to the end: a header of an earlier version,
-which a result log may have, ends before them.
+which a result log may have, ends before them, and so does one that says nothing in them.
 """
+_FIRST_FIELDS = 2
+"""How many of them every header has."""
 _values_of = attrgetter(*(name for name, _, _ in _FIELDS))
 
 
@@ -89,7 +91,10 @@ def describe(block: PhysicalWindow) -> tuple[bytes, list[Array]]:
     else:
         place = None
         arrays.append(ordinals)
-    header: bytes = msgpack.packb((layout, place, *_values_of(block)))
+    fields: Sequence[Any] = _values_of(block)
+    if block.time_mark == NO_TIME_MARK:
+        fields = fields[:_FIRST_FIELDS]
+    header: bytes = msgpack.packb((layout, place, *fields))
     return header, arrays
 
 
@@ -179,8 +184,8 @@ def _rebuild(stream_type: StreamType, header: bytes | memoryview, buffers: Seque
 
 def _completed(values: list[Any]) -> list[Any]:
     """The fields of a header of an earlier version, which had fewer."""
-    if len(values) > len(_FIELDS):
-        raise ValueError(f"{len(values)} fields, where {len(_FIELDS)} are known")
+    if not 1 <= len(values) <= len(_FIELDS):
+        raise ValueError(f"{len(values)} fields, where 1 to {len(_FIELDS)} are known")
     return values + [default for _, _, default in _FIELDS[len(values) :]]
 
 

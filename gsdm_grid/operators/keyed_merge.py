@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,10 +51,9 @@ class KeyJoin(KeyedMerge):
     """Combines windows of equal keys, one of each input; if a key comes again, the second joins the second.
 
     A window waits for its counterparts until the inputs are ``within_s`` seconds further, by their timestamps; then it
-    is dropped and counted.
+    is dropped and counted. A result has the time of the latest of its windows, which completed it: so the result
+    stream goes by time.
     """
-
-    calls_functions: ClassVar[bool] = True
 
     def __init__(
         self, ports: int, stream_type: StreamType, key: str, combine: Combine, order: str, within_s: float
@@ -76,9 +75,9 @@ class KeyJoin(KeyedMerge):
             return []
         places = np.max([as_array(block.ordinals) for block in joined], axis=0)
         times = np.max([block.ts for block in joined], axis=0)
-        order = np.argsort(places if self.by_ordinal else times, kind="stable")
-        made = self._combine([block.select(order) for block in joined])
-        return [made.stamped(ordinals=places[order])]
+        order = np.lexsort((times, places) if self.by_ordinal else (places, times))
+        results = self._combine([block.select(order) for block in joined])
+        return [results.replace(ts=times[order]).stamped(ordinals=places[order])]
 
     def finished(self) -> list[PhysicalWindow]:
         """See `KeyedMerge`: what waits now, waits in vain."""
@@ -195,12 +194,12 @@ def reduced(rows: PhysicalWindow, key: str, how: Mapping[str, str]) -> PhysicalW
 
 
 def added_up(parts: list[PhysicalWindow], how: Mapping[str, str]) -> PhysicalWindow:
-    """Windows that were joined, as one: attributes in ``how`` reduced, the latest time, the rest as input 0 has it."""
+    """Windows that were joined, as one: attributes in ``how`` reduced, the rest as input 0 has it."""
     changed = {
         name: REDUCTIONS[kind].reduce([_wide(part.columns[name]) for part in parts], axis=0)
         for name, kind in how.items()
     }
-    return parts[0].replace(ts=np.max([part.ts for part in parts], axis=0), **changed)
+    return parts[0].replace(**changed)
 
 
 def _together(one: PhysicalWindow | None, other: PhysicalWindow | None) -> PhysicalWindow | None:

@@ -212,8 +212,13 @@ class OrderedPorts(StreamOperator):
 
     def _first_in_time(self, port: Port) -> int:
         """Smallest key that a port may still deliver without making the result go back, or repeat itself."""
-        threshold = max(self._done, self._mark if self.by_ordinal else max(port.passed, self._time_mark + 1))
+        threshold = max(self._done, self._mark if self.by_ordinal else max(port.passed, self._first_time))
         return max(threshold, port.missed + 1) if self.joins and port.missed != NEVER else threshold
+
+    @property
+    def _first_time(self) -> int:
+        """Earliest timestamp that a result may still have."""
+        return self._time_mark + 1 if self._time_mark > NO_TIME_MARK else NEVER
 
     def _holds_up(self, number: int) -> bool:
         """Whether rows of other ports wait for this one, which has none."""

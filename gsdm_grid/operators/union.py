@@ -5,7 +5,7 @@ Its windows are in no order of time, yet what all its inputs have passed, cannot
 
 from __future__ import annotations
 
-from gsdm_grid.model import NO_MARK, NO_TIME_MARK, PhysicalWindow
+from gsdm_grid.model import NO_MARK, NO_TIME_MARK, PhysicalWindow, StreamType
 from gsdm_grid.operators.base import Blocks, Snapshot, StreamOperator
 from gsdm_grid.operators.time_marks import LeastTimeMark
 
@@ -13,7 +13,8 @@ from gsdm_grid.operators.time_marks import LeastTimeMark
 class Union(StreamOperator):
     """Passes blocks on. What its inputs promised about ordinals does not hold for the result: those marks end here."""
 
-    def __init__(self, ports: int) -> None:
+    def __init__(self, ports: int, stream_type: StreamType) -> None:
+        self._type = stream_type
         self._time = LeastTimeMark(ports)
 
     def push(self, port: int, block: PhysicalWindow) -> Blocks:
@@ -25,8 +26,8 @@ class Union(StreamOperator):
 
     def close(self, port: int) -> Blocks:
         """See `StreamOperator`."""
-        self._time.closed(port)
-        return ()
+        moved = self._time.closed(port)
+        return [PhysicalWindow.empty(self._type, time_mark=self._time.mark)] if moved else ()
 
     def snapshot(self) -> Snapshot:
         """See `StreamOperator`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -10,6 +9,8 @@ from typing import Any, Literal, get_args
 from gsdm_grid.errors import QueryError
 
 Late = Literal["fail", "drop"]
+MOST_WITHIN_S = 1e9
+"""About thirty years: timestamps reach from 1677 to 2262."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,9 @@ def parse_order(given: Any, place: str = "order") -> StreamOrder:
     if unknown:
         raise QueryError(f"{place}: unknown member {unknown[0]!r:.80}; allowed: within, late")
     within_s, late = given.get("within", 0.0), given.get("late", "fail")
-    if isinstance(within_s, bool) or not isinstance(within_s, int | float) or not 0 <= within_s < math.inf:
-        raise QueryError(f"{place}.within: expected a number of seconds, at least 0, got {within_s!r:.80}")
+    if isinstance(within_s, bool) or not isinstance(within_s, int | float) or not 0 <= within_s <= MOST_WITHIN_S:
+        allowed = f"expected a number of seconds from 0 to {MOST_WITHIN_S:g}"
+        raise QueryError(f"{place}.within: {allowed}, got {within_s!r:.80}")
     if late not in get_args(Late):
         raise QueryError(f"{place}.late: expected one of {', '.join(get_args(Late))}, got {late!r:.80}")
     return StreamOrder(float(within_s), late)

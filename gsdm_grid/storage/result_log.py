@@ -32,7 +32,7 @@ import numpy as np
 
 from gsdm_grid.errors import ChannelError, QueryError
 from gsdm_grid.interfaces import InterfaceContext, StreamInterface, interfaces
-from gsdm_grid.model import PhysicalWindow, StreamPosition, StreamType, as_array, cut
+from gsdm_grid.model import NO_TIME_MARK, PhysicalWindow, StreamPosition, StreamType, as_array, cut
 from gsdm_grid.storage.log_file import LogFile, files_of
 from gsdm_grid.storage.log_frames import Frame, Gap, block_of, frame_of
 from gsdm_grid.storage.log_type import type_of
@@ -153,7 +153,7 @@ class ResultLog:
         block = self._position.without_duplicates(block)
         if not len(block):
             return
-        pieces, size = frame_of(block, self._next)
+        pieces, size = frame_of(block.stamped(time_mark=NO_TIME_MARK), self._next)
         file = self._files[-1]
         if file.size and file.size + size > self._segment_bytes:
             self._close_file()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gsdm_grid import create_stream_type, current_window, sliding_window, sqf, time_window
 from gsdm_grid.engine.catalogue import BUILTIN, make_operator
 from gsdm_grid.engine.snapshots import packed, unpacked
-from gsdm_grid.functions import FUNCTION, functions, reference
+from gsdm_grid.functions import FUNCTION, Traits, functions, reference
 from gsdm_grid.model import NO_MARK, NO_TIME_MARK, PhysicalWindow, TypeRegistry, as_array
 from gsdm_grid.plan import PlanOperator
 
@@ -27,14 +27,14 @@ def single(s):
     return current_window(s)
 
 
-@sqf(Level, init=dict, register=False)
+@sqf(Level, init=dict, register=False, traits=Traits(keeps_time=True))
 def counts(s, state):
     window = current_window(s)
     state[int(window.key)] = state.get(int(window.key), 0) + 1
     return window.replace(value=float(state[int(window.key)]))
 
 
-@sqf(Level, register=False)
+@sqf(Level, register=False, traits=Traits(keeps_time=True))
 def latest_sum(s, span=25e-9):
     windows = time_window(s, span)
     return windows[len(windows) - 1].replace(value=float(windows.value.sum()))

@@ -133,15 +133,17 @@ def test_a_sorted_source_goes_on_where_it_stopped(threads_grid):
         query.drop()
 
 
-def test_a_merge_by_time_does_not_wait_for_a_source_of_which_nothing_passes(threads_grid):
+@pytest.mark.parametrize("share", [False, True], ids=["alone", "shared"])
+def test_a_merge_by_time_does_not_wait_for_a_source_of_which_nothing_passes(threads_grid, share):
     def levels(value):
-        return lambda: ({"ts": number * 1_000_000, "value": value} for number in itertools.count())
+        return ({"ts": number * 1_000_000, "value": value} for number in itertools.count())
 
     sources = [
-        register_input_stream(Level, None, "generator", function=levels(value), rate=1000) for value in (1.0, -1.0)
+        register_input_stream(Level, None, "generator", name=name, function=levels, params={"value": value}, rate=1000)
+        for name, value in (("high", 1.0), ("low", -1.0))
     ]
     flow = pipe(parallel(2, "where", {"condition": "value > 0"}), central("S-Merge", None, 2))
-    query = threads_grid.cq(flow, sources)
+    query = threads_grid.cq(flow, sources, share=share)
     came, enough = [], threading.Event()
 
     def read():

@@ -37,7 +37,7 @@ def sample(s: StreamView, n: int, seed: int = 0) -> Any:
     return windows[int(np.random.default_rng([seed, s.ordinal]).integers(n))]
 
 
-@sqf(STREAM, whole=True, strategies=(), lengths=same_lengths)
+@sqf(STREAM, whole=True, strategies=(), lengths=same_lengths, traits=Traits(keeps_time=False))
 def timestamp_it(s: StreamView) -> Any:
     """The windows with the time of their arrival here as timestamp. In one place only: elsewhere it is another time."""
     v: Any = current_window(s)
@@ -105,6 +105,7 @@ def aggregate(s: StreamView, size: int, step: int | None = None, how: str = "mea
     returns=_aggregate_type,
     strategies=(window_distribute("time_overlap_part", span="$span"),),
     lengths=same_lengths,
+    traits=Traits(keeps_time=True),
 )
 def time_aggregate(s: StreamView, span: float, how: str = "mean") -> Any:
     """Elementwise mean, sum, min or max over the last ``span`` seconds, at each window."""

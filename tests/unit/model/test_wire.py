@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gsdm_grid.errors import ChannelError
-from gsdm_grid.model import PhysicalWindow, Ragged, TypeRegistry, create_stream_type
+from gsdm_grid.model import NO_TIME_MARK, PhysicalWindow, Ragged, TypeRegistry, create_stream_type
 from gsdm_grid.model.wire import describe, pack, rebuild, unpack
 
 FUZZ = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
@@ -198,18 +198,25 @@ def test_halo_must_be_nothing_or_a_count(value):
     changed([3], value)
 
 
+@pytest.mark.parametrize("value", [None, 1.5, "1", 2**63, True, []])
+def test_time_mark_must_be_an_integer(value):
+    header, buffers = sent(mixed(3, True).stamped(time_mark=7))
+    malformed(msgpack.packb([*msgpack.unpackb(header)[:4], value]), buffers)
+
+
 def test_header_of_an_earlier_version_ends_before_later_fields(assert_same):
     block = mixed(3, ragged=True).stamped(range(4, 7), mark=9)
     header, buffers = sent(block)
     *before, halo = msgpack.unpackb(header)
     assert halo is None
-    assert_same(rebuild(MIXED, msgpack.packb(before), buffers), block)
+    for fields in (before, [*before, halo, NO_TIME_MARK]):
+        assert_same(rebuild(MIXED, msgpack.packb(fields), buffers), block)
     malformed(msgpack.packb(before[:2]), buffers)  # a mark has always been there
 
 
 def test_header_with_a_field_too_many_is_malformed():
     header, buffers = sent(mixed(3, True))
-    malformed(msgpack.packb([*msgpack.unpackb(header), None]), buffers)
+    malformed(msgpack.packb([*msgpack.unpackb(header), NO_TIME_MARK, None]), buffers)
 
 
 @pytest.mark.parametrize("header", [b"", b"\xc1", b"\x93", msgpack.packb([]), msgpack.packb(3), b"\x94" * 600])

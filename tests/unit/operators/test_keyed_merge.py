@@ -40,6 +40,13 @@ def test_answers_to_one_question_are_added_up():
     assert as_array(out[0].ordinals).tolist() == [0, 1]
 
 
+def test_a_result_has_the_time_of_the_window_that_completed_it():
+    join = KeyJoin(2, Answer, "question", lambda parts: parts[0], "ordinal", 60.0)
+    join.push(0, answers([0, 1], [1, 2], [1, 1], ts=[10, 20]).stamped(time_mark=19))
+    out = join.push(1, answers([0, 1], [2, 1], [1, 1], ts=[12, 40]).stamped(time_mark=39))
+    assert [(int(w.question), int(w.ts)) for block in out for w in block] == [(2, 20), (1, 40)]
+
+
 def test_keys_need_not_come_in_the_same_order():
     join = joined(2)
     join.push(0, answers([0, 1, 2], [1, 2, 3], [1, 1, 1]))
@@ -115,4 +122,4 @@ def test_each_aggregate(how, expected):
 
 def test_a_union_passes_on_what_comes():
     block = answers([0, 1], [1, 2], [1, 1])
-    assert Union(2).push(1, block) == [block]
+    assert Union(2, Answer).push(1, block) == [block]
