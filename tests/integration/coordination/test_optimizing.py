@@ -78,7 +78,7 @@ def test_a_trial_measures_every_site_and_leaves_nothing_behind(threads_grid, rad
 
 def test_latency_is_measured_if_it_is_wanted(threads_grid, radio):
     trial = TrialRun(central("fft3"), [radio], count=100, latency=True)
-    assert 0 < run_trial(threads_grid, trial).p99_ms < 10_000
+    assert run_trial(threads_grid, trial).p99_ms > 0
     bounded = read_criteria({"maximize": "throughput", "subject_to": {"p99_ms": 60_000}})
     space = plan_space(threads_grid, (Stage.of("fft3"),), [radio], Limits(most=1))
     choice = optimize(threads_grid, Search(space, bounded, SearchOptions(count=64, repeats=1)), [radio])
