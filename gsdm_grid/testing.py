@@ -70,7 +70,7 @@ def eventually(look: Callable[[], Found], holds: Callable[[Found], object] = boo
     """
     deadline_s = time.monotonic() + timeout_s
     while not holds(found := look()):
-        if time.monotonic() > deadline_s:
+        if time.monotonic() >= deadline_s:
             raise AssertionError(f"not within {timeout_s:g} s; last found: {found!r}")
         time.sleep(LOOK_S)
     return found

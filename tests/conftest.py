@@ -43,6 +43,8 @@ settings.load_profile("gsdm")
 Reading = create_stream_type("Reading", {"id": "int64", "value": "float64"}, registry=TypeRegistry())
 
 
+AIRFLOW = {"coordinator", "optimized"}
+"""Files of `tests/integration/airflow` that have one of these words share an Airflow; the others do without it."""
 SHARED = ("make_grid", "grid_service")
 """Fixtures that take long to start, and that tests of several files use: Ray and Spark, a coordinator over both."""
 GRID_FIXTURES = {"pools", "make_grid", "grid_service", "start_ray"}
@@ -101,9 +103,9 @@ def lane_of(item):
 @cache
 def group_of(path):
     """What a file's tests share with those of others; its path if that is nothing."""
-    if path.parent.name == "airflow" and "integration" in path.parts:
-        return "airflow"
     words = set(re.findall(r"\w+", path.read_text()))
+    if path.parent.name == "airflow" and "integration" in path.parts and AIRFLOW & words:
+        return "airflow"
     return next((fixture for fixture in SHARED if fixture in words), str(path))
 
 

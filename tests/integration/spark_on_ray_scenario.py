@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -140,7 +139,6 @@ def main():
     os.environ["GSDM_SCENARIO"] = str(os.getpid())
     # else everything here gives way to whatever else the machine does
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (so Ray spells it)
-    began_s = time.monotonic()
     ray_pool = RayPool()
     cluster = SparkCluster(RayDaemons(ray_pool.connect), FleetSettings(slots=2, linger_s=1.0, memory_mb=512))
     pool = SparkPool(executors=cluster)
@@ -159,7 +157,7 @@ def main():
 
     actors = ray.util.list_named_actors(all_namespaces=True)
     daemons = [*processes(MASTER), *processes(WORKER), *processes(EXECUTOR)]
-    tell("closed", daemons=len(daemons), actors=actors, seconds=time.monotonic() - began_s)
+    tell("closed", daemons=len(daemons), actors=actors)
     ray_pool.close()
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import time
 
 import pytest
 
@@ -73,10 +72,8 @@ def test_a_request_for_a_thousand_cpus_says_at_once_what_there_is(clustered):
     with clustered.client() as client:
         many = {"template": "PCC", "args": [1000, "RRpart", "fft3", {}, "S-Merge"]}
         client.post("/v1/queries", json=specification(flow=many)).raise_for_status()
-        at_s = time.monotonic()
         place = client.post("/v1/queries/q/run").headers["Location"]
         found = eventually(lambda: client.get(place).json(), lambda one: one["finished"] is not None)
-        print(f"refused after {time.monotonic() - at_s:.2f} s")
         assert found["status"] == "failed"
         assert "1002 CPUs in all, and there are 8 CPUs" in found["error"]["detail"]
         assert "3 machines with 8 CPUs, of which 8 are free" in found["error"]["detail"]
@@ -158,9 +155,8 @@ def test_a_query_whose_machine_is_removed_comes_back_by_itself_and_its_result_is
         hosted = [site for site, machine in lease["observed"].items() if gone.node_id.startswith(machine)]
         assert hosted
         cluster.remove_node(gone)
-        at_s, before = time.monotonic(), len(timestamps(client))
+        before = len(timestamps(client))
         eventually(lambda: len(timestamps(client)), lambda count: count > before + 20, 60)
-        print(f"windows again {time.monotonic() - at_s:.1f} s after the machine of {', '.join(hosted)} was removed")
         over = lambda query: query["state"] == query["desired"] == "installed"  # noqa: E731
         eventually(lambda: client.get("/v1/queries/q").json(), over, 60)
         assert timestamps(client) == [number * PERIOD_NS for number in range(1000)]
@@ -232,12 +228,6 @@ def autoscaled(start_ray, tmp_path, free_port, monkeypatch):
 
 @pytest.mark.slow
 def test_machines_come_when_a_query_needs_them_and_go_when_it_has_stopped(autoscaled, own_service, done):
-    began_s = time.monotonic()
-    timeline = []
-
-    def note(what):
-        timeline.append(f"{time.monotonic() - began_s:6.1f} s  {what}")
-
     def machines(client):
         told = client.get("/v1/resources").json()["ray"]
         return sum(1 for node in told["nodes"] if node["resources"].get("CPU")) if told["started"] else -1
@@ -246,21 +236,14 @@ def test_machines_come_when_a_query_needs_them_and_go_when_it_has_stopped(autosc
     service = own_service(*options).start()
     with service.client() as client:
         eventually(lambda: machines(client), lambda count: count == 0, 120)
-        note("the cluster has no machine that hosts anything")
         client.post("/v1/queries", json=specification()).raise_for_status()
         running = client.post("/v1/queries/q/run")
-        waiting = eventually(lambda: client.get("/v1/queries/q").json()["waiting"], bool, 60)
-        note(f"the query waits: {waiting}")
+        eventually(lambda: client.get("/v1/queries/q").json()["waiting"], bool, 60)
         for count in range(1, 5):
             eventually(lambda: machines(client), lambda found, count=count: found >= count, 180)
-            note(f"{count} machines")
         done(client, running, 120)
-        note("the query runs")
         eventually(lambda: len(timestamps(client)), lambda count: count > 100, 60)
         done(client, client.post("/v1/queries/q/deactivate", params={"mode": "immediate"}))
         assert leases(client) == []
-        note("the query has stopped and given its hosts back")
         for count in range(3, -1, -1):
             eventually(lambda: machines(client), lambda found, count=count: found <= count, 120)
-            note(f"{count} machines")
-    print("\n".join(["", *timeline]))

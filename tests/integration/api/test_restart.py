@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import sqlite3
-import time
 import zipfile
 
 import httpx
@@ -145,10 +144,8 @@ def test_a_polite_end_leaves_nothing_running(own_service, done):
     with service.client() as client:
         client.post("/v1/queries", json=specification())
         done(client, client.post("/v1/queries/q/run"))
-    before_s = time.monotonic()
     service.stop()
     assert service.process.returncode == 0
-    assert time.monotonic() - before_s < 30
     assert not (service.home / "server.json").exists()
 
 

@@ -1,9 +1,6 @@
 import io
-import json
-import subprocess
 import sys
 import textwrap
-import threading
 import zipfile
 
 import pytest
@@ -16,7 +13,7 @@ from api.registry.registered_streams import delete_stream, post_stream
 from api.store import Store
 from gsdm_grid.errors import QueryError
 from gsdm_grid.flow import TEMPLATES, build
-from gsdm_grid.functions import FunctionRegistry, functions, reference
+from gsdm_grid.functions import FunctionRegistry, functions
 from gsdm_grid.interfaces import interfaces
 from gsdm_grid.model import stream_types
 
@@ -60,19 +57,6 @@ def zipped(files):
         for name, source in files.items():
             archive.writestr(name, textwrap.dedent(source))
     return buffer.getvalue()
-
-
-def in_another_process(given, expression):
-    """Value of an expression about ``f``, a resolved reference, where there are no bundles."""
-    program = (
-        "import json, sys\nfrom gsdm_grid.functions import resolve\n"
-        f"f = resolve(json.loads(sys.argv[1]))\nprint(json.dumps({expression}))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, json.dumps(given)], capture_output=True, text=True, check=False, cwd="/"
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture
@@ -125,54 +109,11 @@ def test_functions_are_registered_under_the_bundle_and_its_version(made, registr
     assert "twice" not in functions.names()
 
 
-def test_another_version_is_the_latest_and_the_one_before_stays(made, registry):
-    made.upload("b", PYTHON, TWICE.format(by=2).encode(), "t")
-    before = reference(registry.get("b.twice"))
-    shown, new = made.upload("b", PYTHON, TWICE.format(by=5).encode(), "t")
-    assert (shown["version"], new) == (2, True)
-    assert registry.get("b.twice")(1) == registry.get("b@2.twice")(1) == 5
-    assert registry.get("b@1.twice")(1) == 2
-    assert in_another_process(before, "f(1)") == 2
-    assert [one["version"] for one in made.get("b")["versions"]] == [2, 1]
-
-
-def test_other_threads_may_import_meanwhile(made):
-    over = threading.Event()
-
-    def importing():
-        while not over.is_set():
-            for number in range(50):
-                sys.modules[f"imported_meanwhile_{number}"] = sys
-            for number in range(50):
-                del sys.modules[f"imported_meanwhile_{number}"]
-
-    every_s = sys.getswitchinterval()
-    other = threading.Thread(target=importing)
-    sys.setswitchinterval(1e-6)
-    other.start()
-    try:
-        for by in range(20):
-            made.upload("b", PYTHON, TWICE.format(by=by).encode(), "t")
-    finally:
-        sys.setswitchinterval(every_s)
-        over.set()
-        other.join()
-
-
 def test_the_same_content_again_is_the_same_version(made):
     first, _ = made.upload("b", PYTHON, TWICE.format(by=2).encode(), "t")
     assert made.upload("b", PYTHON, TWICE.format(by=2).encode(), "other") == (first, False)
     made.upload("b", PYTHON, TWICE.format(by=3).encode(), "t")
     assert made.upload("b", PYTHON, TWICE.format(by=2).encode(), "t")[0]["version"] == 3
-
-
-@pytest.mark.parametrize("folder", ["", "anything/"])
-def test_a_package_of_several_modules_works_where_it_is_not_installed(made, registry, folder):
-    shown, _ = made.upload("b", ZIP, zipped({folder + path: source for path, source in PACKAGE.items()}), "t")
-    assert shown["functions"] == ["b.deep", "b.gain", "b.other"]
-    assert registry.get("b.gain")(2) == 106
-    assert in_another_process(reference(registry.get("b.gain")), "[f(2), f.name]") == [106, "b.gain"]
-    assert in_another_process(reference(registry.get("b.other")), "f(2)") == 107
 
 
 def test_names_of_the_library_are_free_inside_a_bundle(made, registry):
@@ -354,7 +295,6 @@ def test_a_template_of_a_bundle_means_the_functions_and_templates_of_its_version
     own = [vertex for vertex in flow.vertices if vertex.function_name not in ("RRpart", "S-Merge")]
     assert [vertex.function_name for vertex in own] == [f"{version}own"] * 5
     assert {vertex.function["pinned"] for vertex in own} == {"lab@1.own"}
-    assert in_another_process(own[0].function, "f(7)") == 7
     with pytest.raises(QueryError, match=f"template '{version}outer': parameter 'n': expected int, got 'two'"):
         build({"template": f"{version}outer", "args": ["two"]})
 

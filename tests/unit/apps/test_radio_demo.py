@@ -1,6 +1,6 @@
 import pytest
 
-from gsdm_grid.apps.demo.picture_viewer import VIEWER, open_picture
+from gsdm_grid.apps.demo.picture_viewer import open_picture
 from gsdm_grid.apps.demo.plans import (
     PLANS,
     DemoOptions,
@@ -11,7 +11,6 @@ from gsdm_grid.compiler import compile_flow, rescaling_obstacle
 from gsdm_grid.errors import QueryError
 from gsdm_grid.plan import GRID
 from gsdm_grid.reports.plan_picture import draw_plan
-from gsdm_grid.testing import eventually
 
 
 def compiled(plan, tmp_path, degree=None):
@@ -40,15 +39,6 @@ def test_the_plan_that_grows_can_grow(tmp_path):
     small, large = (compiled(growing, tmp_path, degree) for degree in (1, 2))
     assert rescaling_obstacle(small, large) is None
     assert len(large.sites) == len(small.sites) + 1
-
-
-def test_a_picture_is_opened_on_a_screen(tmp_path):
-    viewer = tmp_path / VIEWER
-    viewer.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
-    viewer.chmod(0o755)
-    assert open_picture(tmp_path / "waterfall.png", {"DISPLAY": ":1", "PATH": f"{tmp_path}:/bin:/usr/bin"})
-    opened = tmp_path / "opened"
-    assert eventually(lambda: opened.exists() and opened.read_text()) == f"{tmp_path}/waterfall.png\n"
 
 
 @pytest.mark.parametrize("environment", [{"PATH": "/bin"}, {"DISPLAY": ":1", "PATH": "/nowhere"}])

@@ -1,24 +1,17 @@
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
-import threading
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsdm_grid import register_input_stream, register_result_stream
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
-from gsdm_grid.functions import current_window, sqf
 from gsdm_grid.interfaces import InterfaceContext, interfaces
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
 from gsdm_grid.storage.result_log import ResultLog, ResultLogSink
 
-DEADLINE_S = 60.0
 Mixed = create_stream_type(
     "LoggedMixed", {"n": "int64", "v": "vector of complex64", "name": "string"}, registry=TypeRegistry()
 )
@@ -260,38 +253,6 @@ def test_windows_of_the_last_ordinal_are_counted_over_a_gap(tmp_path):
     again.close()
 
 
-WRITER = """
-import sys
-sys.path.insert(0, {folder!r})
-import test_result_log as t
-log = t.ResultLog({path!r}, t.Mixed, keep_bytes=1 << 22, segment_bytes=1 << 16)
-first = log.next
-while True:
-    log.append(t.mixed(first, 7, ragged=first % 2 == 0))
-    first += 7
-    if first % 700 == 0:
-        print(first, flush=True)
-"""
-
-
-def test_a_killed_writer_leaves_a_log_that_goes_on(tmp_path):
-    code = WRITER.format(folder=os.path.dirname(__file__), path=str(tmp_path))
-    seen = 0
-    for _ in range(3):
-        writer = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-        for _ in range(3):
-            seen = int(writer.stdout.readline())
-        writer.send_signal(signal.SIGKILL)
-        writer.wait(DEADLINE_S)
-        writer.stdout.close()
-        log = ResultLog(tmp_path, Mixed)
-        assert log.next >= seen
-        assert log.next % 7 == 0
-        assert (log.last_ordinal, log.last_count) == (log.next - 1, 1)
-        assert numbers(log.read(log.first, 1 << 30, 1 << 30)) == list(range(log.first, log.next))
-        log.close()
-
-
 def test_an_opened_log_knows_how_many_windows_have_the_last_ordinal(tmp_path):
     log = ResultLog(tmp_path, Mixed, segment_bytes=1000)
     assert (log.last_ordinal, log.last_count) == (None, 0)
@@ -432,22 +393,6 @@ def test_a_type_that_cannot_be_read_is_named(tmp_path):
         ResultLog(tmp_path, Mixed)
 
 
-def test_a_waiting_reader_is_woken_by_windows_and_by_the_end(tmp_path):
-    log = ResultLog(tmp_path, Mixed)
-    log.begin()
-    assert not log.wait(0, 0.01)
-    found = []
-    reader = threading.Thread(target=lambda: found.extend([log.wait(1, DEADLINE_S), log.wait(2, DEADLINE_S)]))
-    reader.start()
-    log.append(mixed(0, 1))
-    log.append(mixed(1, 1))
-    log.end(final=True)
-    reader.join(DEADLINE_S)
-    assert found == [True, False]
-    assert log.state == "ended"
-    log.close()
-
-
 def test_listeners_are_called_until_they_cancel(tmp_path):
     log, heard = ResultLog(tmp_path, Mixed), []
     cancel = log.subscribe(lambda: heard.append((log.state, log.next)))
@@ -473,67 +418,6 @@ def test_a_removed_log_is_gone_and_takes_nothing(tmp_path):
     log.end(final=True)
     log.close()
     assert log.state == "removed"
-
-
-def test_a_disk_that_takes_no_more_leaves_whole_frames(tmp_path):
-    code = f"""
-import resource, signal, sys
-sys.path.insert(0, {os.path.dirname(__file__)!r})
-import test_result_log as t
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-log = t.ResultLog({str(tmp_path)!r}, t.Mixed)
-first = 0
-try:
-    while True:
-        log.append(t.mixed(first, 500))
-        first += 500
-except t.ChannelError as error:
-    assert "cannot be written" in str(error), error
-assert first == log.next
-log.append(t.mixed(first, 1))
-print(log.next)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    log = ResultLog(tmp_path)
-    assert log.next == int(done.stdout) > 500
-    assert numbers(log.read(0, 1 << 30, 1 << 30)) == list(range(log.next))
-    log.close()
-
-
-def test_readers_and_the_writer_do_not_disturb_each_other(tmp_path):
-    log = ResultLog(tmp_path, Mixed, keep_bytes=200_000, segment_bytes=10_000)
-    log.begin()
-    failures, got = [], [0] * 6
-
-    def follow(reader):
-        seq = 0
-        try:
-            while True:
-                reading = log.read(seq, max_windows=1 + reader * 20)
-                seq += reading.missed
-                for first, block in reading.blocks:
-                    assert first == seq
-                    assert block.n.tolist() == list(range(seq, seq + len(block)))
-                    seq += len(block)
-                got[reader] = seq
-                if not reading.blocks and not log.wait(seq, DEADLINE_S):
-                    return
-        except BaseException as error:
-            failures.append(error)
-
-    readers = [threading.Thread(target=follow, args=(reader,)) for reader in range(6)]
-    for reader in readers:
-        reader.start()
-    for first in range(0, 15_000, 15):
-        log.append(mixed(first, 15, ragged=first % 2 == 0))
-    log.end(final=True)
-    for reader in readers:
-        reader.join(DEADLINE_S)
-    assert not failures
-    assert got == [15_000] * 6
-    log.close()
 
 
 def test_sink_appends_and_tells_readers_what_the_query_does(tmp_path):
@@ -570,27 +454,3 @@ def test_sink_with_a_path_resumes_if_told(tmp_path):
         sink.close()
     with pytest.raises(QueryError, match="needs option 'log'"):
         ResultLogSink(Mixed, {})
-
-
-def test_a_querys_results_are_logged(tmp_path, threads_grid, reading, readings):
-    made = []
-
-    def opener(stream_type):
-        made.append(ResultLog(tmp_path, stream_type))
-        return made[-1]
-
-    @sqf(reading, returns=reading, register=False)
-    def same(s):
-        return current_window(s)
-
-    source = register_input_stream(reading, [readings(100)])
-    query = threads_grid.cq(same, [source], [register_result_stream(None, "log", name="kept", log=opener)])
-    try:
-        query.run().wait(DEADLINE_S)
-        (log,) = made
-        assert log.state == "ended"
-        got = PhysicalWindow.concat([block for _, block in log.read(0).blocks])
-        assert got.id.tolist() == list(range(100))
-    finally:
-        query.drop()
-    log.close()

@@ -63,19 +63,6 @@ def test_every_command_has_help_and_json(gsdm, command):
     assert "--json" in shown.output
 
 
-def test_help_imports_nothing_heavy():
-    import subprocess
-
-    code = (
-        "import sys\nfrom gsdm_grid.cli import app\n"
-        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
-        "heavy = {'ray', 'pyspark', 'matplotlib', 'fastapi', 'sqlalchemy', 'httpx', 'pyarrow'}\n"
-        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 def test_version_is_printed(gsdm):
     assert gsdm("version").output.strip() == f"gsdm-grid {__version__}"
     assert json.loads(gsdm("version", "--json").stdout)["gsdm-grid"] == __version__

@@ -1,7 +1,6 @@
 """`gsdm explain` and `gsdm profile split` at the terminal."""
 
 import json
-import math
 import re
 
 import pytest
@@ -17,8 +16,7 @@ from gsdm_grid.trials.split_trials import (
     RFN,
     TUPLE_BYTES,
 )
-from gsdm_grid.tuning.split_profile import SplitProfile, keep_profile, kept_profile
-from gsdm_grid.tuning.window_size import memory_file
+from gsdm_grid.tuning.split_profile import SplitProfile, keep_profile
 
 COEFFICIENTS = Coefficients(
     cc=5e-9, cp=2e-8, ce=1e-9, crW=2e-5, ceW=1e-5, cr=1e-9, cm=2e-8, cmW=3e-5, cpoll=1e-6, router=5e-5
@@ -132,20 +130,6 @@ def test_what_cannot_be_explained_is_refused(gsdm, given, reason):
     shown = gsdm("explain", json.dumps(given))
     assert shown.exit_code == 1
     assert reason in shown.output
-
-
-@pytest.mark.slow
-def test_splitting_is_profiled_and_kept(gsdm):
-    shown = gsdm("profile", "split", "--quick", "--json")
-    assert shown.exit_code == 0, shown.output
-    kept = kept_profile("threads")
-    assert kept is not None
-    found = kept.coefficients  # which of them a short run on a busy machine tells apart is a matter of luck
-    assert all(math.isfinite(value) and value >= 0 for value in found.to_json().values())
-    assert found.cc + found.cp + found.ce + found.crW + found.ceW > 1e-9
-    assert found.router + found.cr + found.cm + found.cmW > 1e-9
-    assert not memory_file().exists()  # the choice of `gsdm tune` is not touched
-    assert gsdm("explain", json.dumps(document())).exit_code == 0
 
 
 def test_a_query_in_which_nothing_is_split_needs_no_profile_and_shows_its_flow(gsdm):

@@ -1,5 +1,4 @@
 import sys
-import threading
 
 import pytest
 from hypothesis import given, settings
@@ -83,22 +82,6 @@ def test_nothing_is_left_in_sight_if_an_import_fails(two, make_set):
         import gsdm_test_broken  # noqa: F401
     assert sys.path == before
     assert "gsdm_test_broken" not in sys.modules
-
-
-def test_threads_that_import_apart_wait_for_each_other(two):
-    seen, wrong = [], []
-
-    def use(digest, expected):
-        for _ in range(50):
-            with two.importing(digest):
-                (seen if version() == expected else wrong).append(digest)
-
-    users = [threading.Thread(target=use, args=one) for one in (("one", "1.0"), ("two", "2.0")) * 2]
-    for user in users:
-        user.start()
-    for user in users:
-        user.join()
-    assert (len(seen), wrong) == (200, [])
 
 
 def test_a_package_of_the_environment_is_never_replaced(two, make_set):

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -138,27 +135,6 @@ def test_hash_is_that_of_the_value_whatever_the_width():
     other = wide.block(ts=block.ts, whole=block.whole, single=block.single)
     assert np.array_equal(hash_column(block, "whole"), hash_column(other, "whole"))
     assert np.array_equal(hash_column(block, "single"), hash_column(other, "single"))
-
-
-def test_hash_is_the_same_in_every_process():
-    program = """
-from gsdm_grid.functions.library.partitioning import hash_column
-from gsdm_grid.model import TypeRegistry, create_stream_type
-t = create_stream_type("T", {"name": "string", "x": "float64"}, registry=TypeRegistry())
-b = t.block(ts=[1, 2], name=["a", "ö"], x=[0.5, 2])
-print([hash_column(b, key).tolist() for key in b.type.attributes])
-"""
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={"PYTHONHASHSEED": seed},
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
 
 
 @pytest.mark.parametrize("key", ["wave", "vector", "pair"])

@@ -1,6 +1,4 @@
 import io
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -218,16 +216,3 @@ def test_payload_is_not_copied_into_a_stream_batch(registry, text):
     column = batch.column("a")
     values = column.flatten() if pa.types.is_large_list(column.type) else column
     assert array.ctypes.data in addresses(values)
-
-
-def test_pandas_is_not_imported_for_it():
-    code = (
-        "import sys\nimport numpy as np\nfrom gsdm_grid import PhysicalWindow, Radio\n"
-        "from gsdm_grid.model.arrow import to_stream_batch\n"
-        "x = np.ones((3, 4), np.complex64)\n"
-        "block = Radio.block(ts=np.arange(3), x=x, y=x, z=x)\n"
-        "for batch in (block.to_arrow(), block.stamped(np.array([1, 5, 6])).to_arrow(), to_stream_batch(block, 0)):\n"
-        "    assert np.all(PhysicalWindow.from_arrow(batch).x == x)\n"
-        "sys.exit('pandas' in sys.modules)\n"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

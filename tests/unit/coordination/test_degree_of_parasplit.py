@@ -1,21 +1,14 @@
-"""The number of window splitters changes while a query runs, when the load says so."""
-
-import threading
+"""The number of window splitters of a query, in its document and as the load asks for it."""
 
 import pytest
 
-from gsdm_grid import register_input_stream, register_result_stream
+from gsdm_grid.compiler import compile_flow
 from gsdm_grid.errors import FlowError
 from gsdm_grid.flow import mergestream, parasplit, pipe
+from gsdm_grid.plan import StreamSpec
 from gsdm_grid.spec.specification import parse, with_degree
 from gsdm_grid.splitting.split_sites import scaled_sites
-from gsdm_grid.trials.split_trials import (
-    ATTRIBUTES,
-    BFN,
-    RFN,
-    SplitTuple,
-    tuple_stream,
-)
+from gsdm_grid.trials.split_trials import ATTRIBUTES, BFN, RFN, SplitTuple
 from resource_manager.policy import AutoscalePolicy, LoadMeter, decide
 
 Q, N = 4, 200
@@ -23,40 +16,6 @@ Q, N = 4, 200
 
 def flow(p):
     return pipe(parasplit(p, Q, RFN, BFN), mergestream(Q))
-
-
-def test_growing_and_shrinking_keeps_every_tuple_in_order(threads_grid):
-    source = register_input_stream(
-        SplitTuple, None, "generator", function=tuple_stream, params={"n": N, "w": Q, "b": 0.0, "o": 0.0}, rate=20_000
-    )
-    query = threads_grid.cq(flow(1), [source], [register_result_stream(name="out")])
-    ordinals, came = [], threading.Condition()
-
-    def read():
-        for block in query.blocks("out"):
-            with came:
-                ordinals.extend(block.ordinals)
-                came.notify_all()
-
-    def wait_for(count):
-        with came:
-            assert came.wait_for(lambda: len(ordinals) >= count, 60), len(ordinals)
-
-    try:
-        query.run()
-        reader = threading.Thread(target=read, daemon=True)
-        reader.start()
-        wait_for(2 * N)
-        for p in (3, 2, 5):
-            before = len(ordinals)
-            query.rescale(flow(p))
-            assert len(scaled_sites(query.plan)) == p
-            wait_for(before + 10 * N)
-        query.stop(30)
-        reader.join(60)
-        assert ordinals == list(range(len(ordinals)))
-    finally:
-        query.drop()
 
 
 def document(template="parasplit", **more):
@@ -96,10 +55,9 @@ def test_a_tree_has_no_degree_to_change():
         parse(given, None)
 
 
-def test_busy_window_splitters_ask_for_more_of_them(threads_grid):
+def test_busy_window_splitters_ask_for_more_of_them():
     """The policy sees the splitters, not the query processors, which are many and idle."""
-    query = threads_grid.cq(flow(2), [register_input_stream(SplitTuple, [])], [register_result_stream(None, "null")])
-    plan = query.compile()
+    plan = compile_flow("q", flow(2), [StreamSpec("in", "memory", SplitTuple)], [StreamSpec("out", "null")])
     meter, loads = LoadMeter(), []
     for second in range(6):
         told = {
@@ -112,7 +70,6 @@ def test_busy_window_splitters_ask_for_more_of_them(threads_grid):
         }
         load = meter.read(float(second), set(scaled_sites(plan)), told)
         loads += [load] if load else []
-    query.drop()
     decision = decide(AutoscalePolicy(1, 6, pause_s=1.0), loads, changed_s=0.0)
     assert decision is not None
     assert decision.degree == 4

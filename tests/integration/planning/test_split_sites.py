@@ -6,18 +6,8 @@ import pytest
 from gsdm_grid import register_input_stream, register_result_stream
 from gsdm_grid.flow import PCC, build, exptree, fsplit, mapstream, mergestream, parasplit, pipe
 from gsdm_grid.splitting.split_sample import joined
-from gsdm_grid.splitting.split_sites import (
-    observations,
-    samples,
-    scaled_sites,
-    split_kinds,
-)
-from gsdm_grid.trials.split_trials import (
-    BFN,
-    RFN,
-    SplitTuple,
-    tuple_pool,
-)
+from gsdm_grid.splitting.split_sites import observations, samples, scaled_sites, split_kinds
+from gsdm_grid.trials.split_trials import BFN, RFN, SplitTuple, tuple_pool
 
 B, OMITTED, N, W = 0.05, 0.2, 500, 8
 

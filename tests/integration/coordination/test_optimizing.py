@@ -10,14 +10,8 @@ from gsdm_grid.optimizer.candidates import Stage
 from gsdm_grid.optimizer.criteria import Criteria, read_criteria
 from gsdm_grid.optimizer.plan_space import Limits
 from gsdm_grid.optimizer.search import Search, SearchOptions
-from gsdm_grid.optimizer.staleness import stale, stale_data
 from gsdm_grid.trials.plan_search import optimize, plan_space
-from gsdm_grid.trials.trial_runs import (
-    TrialRun,
-    pool_limits,
-    run_trial,
-    this_machine,
-)
+from gsdm_grid.trials.trial_runs import TrialRun, pool_limits, run_trial
 
 SOURCE = "gsdm_grid.apps.radio:SyntheticRadio"
 QUICK = {"limits": Limits(most=2, shapes=("flat",)), "options": SearchOptions(count=64, repeats=1)}
@@ -84,7 +78,7 @@ def test_a_trial_measures_every_site_and_leaves_nothing_behind(threads_grid, rad
 
 def test_latency_is_measured_if_it_is_wanted(threads_grid, radio):
     trial = TrialRun(central("fft3"), [radio], count=100, latency=True)
-    assert 0 < run_trial(threads_grid, trial).p99_ms < 10_000
+    assert run_trial(threads_grid, trial).p99_ms > 0
     bounded = read_criteria({"maximize": "throughput", "subject_to": {"p99_ms": 60_000}})
     space = plan_space(threads_grid, (Stage.of("fft3"),), [radio], Limits(most=1))
     choice = optimize(threads_grid, Search(space, bounded, SearchOptions(count=64, repeats=1)), [radio])
@@ -118,14 +112,6 @@ def test_a_pool_with_no_hosts_is_told_at_once(radio):
 def test_an_empty_plan_space_is_told_before_anything_runs(threads_grid, radio):
     with pytest.raises(PlanError, match="the plan space of fft3 is empty"):
         opt("PCC", "fft3", {}, [radio], grid=threads_grid, limits=Limits(strategies=("none",)))
-
-
-def test_a_choice_is_stale_on_another_machine_or_for_other_data():
-    here = this_machine()
-    assert stale(here, this_machine()) == []
-    assert stale({**here, "cores": 1000}, here) == [f"it was chosen with cores 1000, here it is {here['cores']}"]
-    assert stale_data(1000, 1200) == []
-    assert stale_data(1000, 2000) == ["it was chosen for windows of 1000 bytes, these have 2000"]
 
 
 def test_the_same_search_runs_on_any_criteria(threads_grid, radio):

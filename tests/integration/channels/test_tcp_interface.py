@@ -1,3 +1,5 @@
+"""The TCP interface over the loopback: both ends ours, programs of others, failures."""
+
 import contextlib
 import random
 import socket
@@ -6,20 +8,11 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from gsdm_grid.errors import ChannelError, QueryError
 from gsdm_grid.interfaces import EndOfStream, InterfaceContext
 from gsdm_grid.interfaces.tcp import FrameReader, TcpInterface, make_frame
-from gsdm_grid.interfaces.udp import (
-    BYTE_ORDER,
-    END,
-    Header,
-    encode_body,
-    schema_of,
-    show_address,
-)
+from gsdm_grid.interfaces.udp import BYTE_ORDER, END, Header, encode_body, schema_of, show_address
 from gsdm_grid.model import create_stream_type
 from gsdm_grid.testing import eventually
 
@@ -366,47 +359,3 @@ def test_a_wrong_or_unknown_address_is_explained(opening):
         closed.next(1)
     closed.finish()
     closed.close()
-
-
-# Frames
-
-
-@settings(max_examples=60)
-@given(counts=st.lists(st.integers(1, 3), max_size=5), size=st.integers(1, 300))
-def test_frames_are_found_however_the_bytes_are_cut(counts, size):
-    data = b"".join(frame(radio(count, size=2), first) for first, count in enumerate(counts))
-    reader = FrameReader()
-    got = [pair for at in range(0, len(data), size) for pair in reader.feed(data[at : at + size])]
-    assert [header.windows for header, _ in got] == counts
-    assert reader.waiting_bytes == 0
-
-
-@settings(max_examples=300)
-@given(chunks=st.lists(st.binary(max_size=120), max_size=6), cut=st.integers(0, 200), valid=st.booleans())
-def test_random_and_truncated_frames_are_refused_or_waited_for(chunks, cut, valid):
-    reader = FrameReader(max_bytes=1000)
-    whole = frame(radio(1, size=2))
-    data = [whole[:cut], *chunks] if valid else chunks
-    with contextlib.suppress(ChannelError):
-        for chunk in data:
-            for header, body in reader.feed(chunk):
-                assert header.parts == 1
-                assert len(body) <= 1000
-    assert reader.waiting_bytes <= sum(map(len, data))
-
-
-@settings(max_examples=200)
-@given(data=st.data())
-def test_a_damaged_frame_never_harms_the_receiver(data):
-    from gsdm_grid.interfaces.tcp import _Receiver
-
-    receiver = _Receiver(Radio, {})
-    damaged = bytearray(frame(radio(2, size=2)))
-    for _ in range(data.draw(st.integers(1, 4))):
-        damaged[data.draw(st.integers(4, len(damaged) - 1))] = data.draw(st.integers(0, 255))
-    with contextlib.suppress(ChannelError):
-        for header, body in FrameReader().feed(bytes(damaged)):
-            receiver.accept(header, body)
-    statistics = receiver.statistics()
-    assert statistics["received"] == statistics["buffered"]
-    assert statistics["dropped_malformed"] <= 1
