@@ -20,7 +20,7 @@ from gsdm_grid.engine.statistics import StreamStatistics
 from gsdm_grid.errors import GsdmError, InternalError, QueryError
 from gsdm_grid.functions import raised_by_user_code
 from gsdm_grid.interfaces import EndOfStream, InterfaceContext, StreamInterface
-from gsdm_grid.model import NO_MARK, NO_TIME_MARK, PhysicalWindow, cut, shifted
+from gsdm_grid.model import NO_MARK, NO_TIME_MARK, PhysicalWindow, cut, shifted, whole_ordinals
 from gsdm_grid.operators import TimeOrder
 from gsdm_grid.plan import ORDERED, StreamOrder
 
@@ -171,17 +171,19 @@ class SourceStream(InputStream):
         self.append(block)
         self.position = end
         self._limit = max(1, self._block_bytes * len(block) // max(block.nbytes, 1))
-        if end == self.stop_at:
+        if self.stop_at is not None and end >= self.stop_at:  # beyond it, if the last ordinal has several windows
             self.stop()
         return True
 
     def _next(self, limit: int) -> PhysicalWindow | None:
-        """At most so many windows, whatever the interface gives."""
+        """At most so many windows, whatever the interface gives; more only of one ordinal, which come together."""
         block, self._rest = self._rest, None
         if block is None:
             block = self._ordered(limit)
         if block is not None and len(block) > limit:
-            block, self._rest = cut(block, 0, limit), cut(block, limit).marked_as(block)
+            at = whole_ordinals(block, limit) if self.interface.placed else limit
+            if at < len(block):
+                block, self._rest = cut(block, 0, at), cut(block, at).marked_as(block)
         return block
 
     def _ordered(self, limit: int) -> PhysicalWindow | None:
