@@ -82,6 +82,7 @@ class Coordinator:
         self._specifications: dict[str, QuerySpecification] = {}
         self._logs: dict[tuple[str, str], ResultLog] = {}
         self._ran: dict[str, bool] = {}
+        self._replaced: dict[str, ContinuousQuery] = {}  # by name: another takes its place, and counts on
         self._comebacks: dict[str, list[float]] = {}
         self._activating: dict[str, Mapping[str, Any]] = {}  # the operation that last activated each query
         self._lock = threading.RLock()
@@ -309,8 +310,11 @@ class Coordinator:
         live = dict(self._grid.queries) if self._grid is not None else {}
         for row in chosen(rows):
             query = live.get(row["name"])
-            told = query.statistics() if query is not None else {}
-            yield from samples_of({**row, "restarts": query.restarts if query is not None else {}}, told)
+            if query is None:
+                yield from samples_of(row, {})
+            else:
+                counted = {"restarts": query.restarts, "totals": query.totals()}
+                yield from samples_of({**row, **counted}, query.statistics())
 
     def sites(self) -> Iterator[dict[str, Any]]:
         """All sites that are at work: where they are and how busy."""
@@ -553,6 +557,7 @@ class Coordinator:
             self.grid.forget(query.id)
             if was == "installed":
                 query.uninstall()
+            self._replaced[query.id] = query
             plan = None
         self._settle()
         with self._lock:
@@ -652,6 +657,7 @@ class Coordinator:
         self._settle()
         self._specifications.pop(name, None)
         self._ran.pop(name, None)
+        self._replaced.pop(name, None)
         for key in [key for key in self._logs if key[0] == name]:
             self._logs.pop(key).remove()
         shutil.rmtree(self._results_of(name), ignore_errors=True)
@@ -679,6 +685,8 @@ class Coordinator:
                 wanted.block_bytes,
                 wanted.share,
             )
+            if (before := self._replaced.pop(name, None)) is not None:
+                made.go_on_counting(before)
             if row["plan"]:
                 made.adopt(Plan.from_json(row["plan"]))
             return row, made
