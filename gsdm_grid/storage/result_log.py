@@ -84,6 +84,7 @@ class ResultLog:
         self._state: LogState = "idle"
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._handle: int | None = None
+        self._writing = threading.Lock()  # of who uses the handle: others may end the log under its writer
         self._gaps: list[tuple[int, int]] = []  # windows counted as lost
         if not self._files:
             self._files = [self._new_file(0)]
@@ -156,6 +157,11 @@ class ResultLog:
         block = self._position.without_duplicates(block)
         if not len(block):
             return
+        with self._writing:
+            self._append(block)
+        self.notify()
+
+    def _append(self, block: PhysicalWindow) -> None:
         pieces, size = frame_of(block, self._next)
         file = self._files[-1]
         if file.size and file.size + size > self._segment_bytes:
@@ -172,7 +178,6 @@ class ResultLog:
             self._position.advance(block)
             self._changed.notify_all()
         self._delete_oldest()
-        self.notify()
 
     def _delete_oldest(self) -> None:
         """Delete the oldest files while there is more than is to be kept."""
@@ -330,12 +335,14 @@ class ResultLog:
         """Let go of the file; what is logged stays. Readers find the log closed. May be called twice."""
         if self._state not in ("closed", "removed"):
             self._become("closed")
-        self._close_file()
+        with self._writing:
+            self._close_file()
 
     def remove(self) -> None:
         """Close the log and delete it."""
         self._become("removed")
-        self._close_file()
+        with self._writing:
+            self._close_file()
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _become(self, state: LogState) -> None:
