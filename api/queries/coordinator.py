@@ -719,8 +719,8 @@ class Coordinator:
                 try:
                     self._watch.settled(name)
                 except sa.exc.SQLAlchemyError as failure:  # it is tried again after the next change, or look
-                    told = {"query": name, "reason": str(failure)}
-                    _log.error("it could not be stored that a query has settled", extra=told)
+                    details = {"query": name, "reason": str(failure)}
+                    _log.error("it could not be stored that a query has settled", extra=details)
             try:
                 change = self._changes.get(timeout=LOOK_S)
             except Empty:
@@ -731,11 +731,13 @@ class Coordinator:
                 change[0].set()
                 continue
             try:
-                self._record_in_time(*change)
+                self._record_when_possible(*change)
             except Exception:
                 _log.exception("a state change could not be stored", extra={"query": change[0].id, "state": change[1]})
 
-    def _record_in_time(self, query: ContinuousQuery, state: str, since_s: float, error: Exception | None) -> None:
+    def _record_when_possible(
+        self, query: ContinuousQuery, state: str, since_s: float, error: Exception | None
+    ) -> None:
         """Store a state change as soon as the database takes it: its disk may be full for a while. Later ones wait."""
         try:
             while True:
@@ -745,8 +747,8 @@ class Coordinator:
                 except sa.exc.OperationalError as failure:
                     if self._closing.is_set():
                         raise
-                    told = {"query": query.id, "state": state, "reason": str(failure.orig)}
-                    _log.error("a state change cannot be stored yet", extra=told)
+                    details = {"query": query.id, "state": state, "reason": str(failure.orig)}
+                    _log.error("a state change cannot be stored yet", extra=details)
                 self._unstored.set()
                 self._closing.wait(LOOK_S)
         finally:

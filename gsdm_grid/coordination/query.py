@@ -137,7 +137,7 @@ class ContinuousQuery:
             self._hosts.positions = dict(positions or {})
             self._hosts.live = {s.name: self._registered(s.name).make(s.type) for s in plan.streams if s.live}
             self._inherited = set()
-            self._statistics = {node: self._totals.end_interfaces(told) for node, told in self._statistics.items()}
+            self._statistics = {node: self._totals.end_interfaces(last) for node, last in self._statistics.items()}
         try:
             self._readings.acquire(plan, self._hosts.positions, joining)
             self._hosts.start(plan, plan.sites, self._raise_if_ended)

@@ -50,21 +50,21 @@ def test_what_a_query_counted_in_all_is_told_by_stream():
         "delivered": {"out": {"windows": 7, "bytes": 70, "dropped": {}}},
         "dropped": {"late": 2},
     }
-    found = values(samples_of({"name": "q", "state": "active", "totals": totals}, {}))
-    assert found["gsdm_query_read_windows_total", ("q", "in")] == 10
-    assert found["gsdm_query_read_bytes_total", ("q", "in")] == 800
-    assert found["gsdm_query_delivered_windows_total", ("q", "out")] == 7
-    assert found["gsdm_query_delivered_bytes_total", ("q", "out")] == 70
-    assert found["gsdm_query_dropped_windows_total", ("q", "in", "oldest")] == 3
-    assert found["gsdm_query_dropped_windows_total", ("q", "", "late")] == 2
+    figures = values(samples_of({"name": "q", "state": "active", "totals": totals}, {}))
+    assert figures["gsdm_query_read_windows_total", ("q", "in")] == 10
+    assert figures["gsdm_query_read_bytes_total", ("q", "in")] == 800
+    assert figures["gsdm_query_delivered_windows_total", ("q", "out")] == 7
+    assert figures["gsdm_query_delivered_bytes_total", ("q", "out")] == 70
+    assert figures["gsdm_query_dropped_windows_total", ("q", "in", "oldest")] == 3
+    assert figures["gsdm_query_dropped_windows_total", ("q", "", "late")] == 2
 
 
 def test_streams_of_a_query_are_bounded():
     streams = {f"s{number}": {"windows": 1, "bytes": 8, "dropped": {"late": 1}} for number in range(MAX_STREAMS + 10)}
     totals = {"read": streams, "delivered": streams, "dropped": {}}
-    told = Counter(sample.name for sample in samples_of({"name": "q", "state": "active", "totals": totals}, {}))
-    assert told["gsdm_query_read_windows_total"] == told["gsdm_query_delivered_bytes_total"] == MAX_STREAMS
-    assert told["gsdm_query_dropped_windows_total"] == 2 * MAX_STREAMS
+    counts = Counter(sample.name for sample in samples_of({"name": "q", "state": "active", "totals": totals}, {}))
+    assert counts["gsdm_query_read_windows_total"] == counts["gsdm_query_delivered_bytes_total"] == MAX_STREAMS
+    assert counts["gsdm_query_dropped_windows_total"] == 2 * MAX_STREAMS
 
 
 def test_queries_are_counted_by_state():
