@@ -24,7 +24,7 @@ MAX_QUERIES = 200
 MAX_SITES = 100
 """Sites told of each query: the busiest."""
 MAX_STREAMS = 100
-"""Streams told of each site."""
+"""Streams told of each site, and of each query."""
 STATES = ("specified", "compiled", "installed", "active", "stopping", "failed")
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _BUSY = {"active": 0, "stopping": 1, "failed": 2, "installed": 3, "compiled": 4}
@@ -36,6 +36,14 @@ COUNTERS = {
     "gsdm_stream_windows_total": ("Windows that passed through a stream.", ("query", "site", "stream")),
     "gsdm_stream_bytes_total": ("Bytes of the windows that passed through a stream.", ("query", "site", "stream")),
     "gsdm_stream_dropped_windows_total": ("Windows lost, by reason.", ("query", "site", "stream", "reason")),
+    "gsdm_query_read_windows_total": ("Windows that a query read in all its runs.", ("query", "stream")),
+    "gsdm_query_read_bytes_total": ("Bytes of the windows that a query read in all its runs.", ("query", "stream")),
+    "gsdm_query_delivered_windows_total": ("Windows that a query delivered in all its runs.", ("query", "stream")),
+    "gsdm_query_delivered_bytes_total": ("Bytes of the windows that a query delivered.", ("query", "stream")),
+    "gsdm_query_dropped_windows_total": (
+        "Windows that a query dropped in all its runs, by reason; without a stream: by its merges.",
+        ("query", "stream", "reason"),
+    ),
     "gsdm_query_restarts_total": ("Working nodes of a query that died and were started anew.", ("query",)),
 }
 GAUGES = {
@@ -58,8 +66,9 @@ class Sample:
 def samples_of(query: Mapping[str, Any], statistics: Mapping[str, Mapping[str, Any]]) -> Iterator[Sample]:
     """The figures of one query.
 
-    ``query`` has ``name`` and ``state``, and may have ``restarts`` (a number, or numbers by site);
-    ``statistics`` are the latest of each site, as `ContinuousQuery.statistics` gives them.
+    ``query`` has ``name`` and ``state``, and may have ``restarts`` (a number, or numbers by site) and ``totals`` (see
+    `ContinuousQuery.totals`); ``statistics`` are the latest of each site, as `ContinuousQuery.statistics` gives them.
+    The counters of a site begin anew with it, and when its query is rescaled; those of the query go on.
     """
     name = str(query["name"])
     for state in STATES:
@@ -67,9 +76,23 @@ def samples_of(query: Mapping[str, Any], statistics: Mapping[str, Mapping[str, A
     restarts = query.get("restarts") or 0
     total = sum(restarts.values()) if isinstance(restarts, Mapping) else restarts
     yield Sample("gsdm_query_restarts_total", (name,), float(total))
+    if query.get("totals"):
+        yield from _total_samples(name, query["totals"])
     busiest = sorted(statistics.items(), key=lambda item: -float(item[1].get("utilization", 0.0)))
     for site, told in busiest[:MAX_SITES]:
         yield from _site_samples(name, site, told)
+
+
+def _total_samples(query: str, totals: Mapping[str, Any]) -> Iterator[Sample]:
+    for kind in ("read", "delivered"):
+        for stream, counted in list(totals[kind].items())[:MAX_STREAMS]:
+            at = (query, stream)
+            yield Sample(f"gsdm_query_{kind}_windows_total", at, float(counted["windows"]))
+            yield Sample(f"gsdm_query_{kind}_bytes_total", at, float(counted["bytes"]))
+            for reason, count in counted["dropped"].items():
+                yield Sample("gsdm_query_dropped_windows_total", (*at, reason), float(count))
+    for reason, count in totals["dropped"].items():
+        yield Sample("gsdm_query_dropped_windows_total", (query, "", reason), float(count))
 
 
 def _site_samples(query: str, site: str, told: Mapping[str, Any]) -> Iterator[Sample]:

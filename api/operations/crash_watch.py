@@ -98,10 +98,10 @@ class CrashWatch:
 
     def settled(self, key: str) -> None:
         """A query did not end the coordinator: it failed by itself, was stopped, or has run for a while."""
+        if not self._closing:
+            self._mark(key, None)  # first: if it cannot be stored, it is tried again
         self._settles_s.pop(key, None)
         self._deaths.pop(key, None)
-        if not self._closing:
-            self._mark(key, None)
 
     def look(self) -> Iterator[str]:
         """Queries that have run for long enough, to be `settled`."""

@@ -16,6 +16,7 @@ const AT_WORK = ["active", "stopping"];
 const COLUMNS = [
   ["query"], ["state"], ["desired"], ["since"], ["plan"], ["sites", "number"], ["windows/s", "number"], ["why", "why", OPTIONAL],
 ];
+const TOTAL_COLUMNS = [["stream"], [""], ["windows", "number"], ["MB", "number"], ["dropped windows", "", OPTIONAL]];
 const SITE_COLUMNS = [
   ["site"], ["does"], ["host"], ["machine"], ["busy", "number"], ["", "bars"], ["windows in", "number"],
   ["out", "number"], ["windows/s", "number"], ["MB/s", "number"], ["blocks waiting", "number"],
@@ -132,6 +133,7 @@ export function pageOfQuery(name) {
       element("div", { class: "reason" }, failure(why(query))),
       keeps ? live.node : null,
       section("Data flow", element("figure", {}, image)),
+      section("In all runs", table(TOTAL_COLUMNS, totalRows(query.totals), "It has read nothing yet.")),
       section("Sites", table(SITE_COLUMNS, siteRows(query, plan, meter, places.items), "It has not been compiled yet.")),
       section("Events", table([["when"], ["state"], ["detail", "why wide"]], eventRows(events.items), "Nothing has happened.")),
       section("Optimizations", optimizationsTable(optimizations.items, "It has not been optimized.")),
@@ -153,6 +155,21 @@ function sharing(shared) {
   );
   return told.length ? told.join("; ") : null;
 }
+
+/** What a query has read, delivered and dropped so far, whether its sites have begun to count anew or not. */
+function totalRows(totals) {
+  if (!totals) return [];
+  const rows = ["read", "delivered"].flatMap((verb) =>
+    Object.entries(totals[verb]).map(([stream, { windows, bytes, dropped }]) => ({
+      key: `${verb} ${stream}`,
+      cells: [stream, verb, count(windows), (bytes / 1e6).toFixed(1), reasons(dropped)],
+    })),
+  );
+  const merges = { key: "merges", cells: ["", "merges", NOTHING, NOTHING, reasons(totals.dropped)] };
+  return Object.keys(totals.dropped).length ? [...rows, merges] : rows;
+}
+
+const reasons = (dropped) => Object.entries(dropped).map(([reason, windows]) => `${reason} ${count(windows)}`).join(", ");
 
 function siteRows(query, plan, meter, places) {
   const machines = new Map(places.map((one) => [one.site, one.machine]));

@@ -60,6 +60,7 @@ from resource_manager.pools import named_pools, own_pools
 _log = logging.getLogger("gsdm.coordinator")
 COMEBACK_S = 600.0
 LOOK_S = 1.0
+SETTLE_S = 60.0
 
 
 class Coordinator:
@@ -82,10 +83,12 @@ class Coordinator:
         self._specifications: dict[str, QuerySpecification] = {}
         self._logs: dict[tuple[str, str], ResultLog] = {}
         self._ran: dict[str, bool] = {}
+        self._replaced: dict[str, ContinuousQuery] = {}  # by name: another takes its place, and counts on
         self._comebacks: dict[str, list[float]] = {}
         self._activating: dict[str, Mapping[str, Any]] = {}  # the operation that last activated each query
         self._lock = threading.RLock()
-        self._closing = False
+        self._closing = threading.Event()
+        self._unstored = threading.Event()  # a state change waits until the database has room for it
         self._recorder = threading.Thread(target=self._record_changes, name="gsdm-states", daemon=True)
         self._lock_file = _claim(settings.home)
 
@@ -125,7 +128,8 @@ class Coordinator:
 
     def close(self) -> None:
         """End everything that runs here; the next start brings it back."""
-        self.ready, self._closing = False, True
+        self.ready = False
+        self._closing.set()
         self._watch.close()
         self._autoscaler.close()
         self.operations.stop()
@@ -309,8 +313,11 @@ class Coordinator:
         live = dict(self._grid.queries) if self._grid is not None else {}
         for row in chosen(rows):
             query = live.get(row["name"])
-            told = query.statistics() if query is not None else {}
-            yield from samples_of({**row, "restarts": query.restarts if query is not None else {}}, told)
+            if query is None:
+                yield from samples_of(row, {})
+            else:
+                counted = {"restarts": query.restarts, "totals": query.totals()}
+                yield from samples_of({**row, **counted}, query.statistics())
 
     def sites(self) -> Iterator[dict[str, Any]]:
         """All sites that are at work: where they are and how busy."""
@@ -385,7 +392,7 @@ class Coordinator:
         try:
             result = self._step(name, action, operation)
         except Exception as error:
-            if not self._closing:
+            if not self._closing.is_set():
                 self._keep_failure(operation, error)
             raise
         self._clear_failure(operation)
@@ -553,6 +560,7 @@ class Coordinator:
             self.grid.forget(query.id)
             if was == "installed":
                 query.uninstall()
+            self._replaced[query.id] = query
             plan = None
         self._settle()
         with self._lock:
@@ -652,6 +660,7 @@ class Coordinator:
         self._settle()
         self._specifications.pop(name, None)
         self._ran.pop(name, None)
+        self._replaced.pop(name, None)
         for key in [key for key in self._logs if key[0] == name]:
             self._logs.pop(key).remove()
         shutil.rmtree(self._results_of(name), ignore_errors=True)
@@ -679,6 +688,8 @@ class Coordinator:
                 wanted.block_bytes,
                 wanted.share,
             )
+            if (before := self._replaced.pop(name, None)) is not None:
+                made.go_on_counting(before)
             if row["plan"]:
                 made.adopt(Plan.from_json(row["plan"]))
             return row, made
@@ -699,7 +710,7 @@ class Coordinator:
 
     def _on_change(self, query: ContinuousQuery) -> None:
         """A query's state has changed. Called by any thread, must not block."""
-        if not self._closing and query.state not in ("specified", "dropped"):
+        if not self._closing.is_set() and query.state not in ("specified", "dropped"):
             self._changes.put((query, query.state, query.since_s, query.error))
 
     def _record_changes(self) -> None:
@@ -707,8 +718,9 @@ class Coordinator:
             for name in self._watch.look():
                 try:
                     self._watch.settled(name)
-                except sa.exc.SQLAlchemyError:
-                    _log.exception("it could not be stored that a query has settled", extra={"query": name})
+                except sa.exc.SQLAlchemyError as failure:  # it is tried again after the next change, or look
+                    details = {"query": name, "reason": str(failure)}
+                    _log.error("it could not be stored that a query has settled", extra=details)
             try:
                 change = self._changes.get(timeout=LOOK_S)
             except Empty:
@@ -719,13 +731,33 @@ class Coordinator:
                 change[0].set()
                 continue
             try:
-                self._record(*change)
+                self._record_when_possible(*change)
             except Exception:
                 _log.exception("a state change could not be stored", extra={"query": change[0].id, "state": change[1]})
 
+    def _record_when_possible(
+        self, query: ContinuousQuery, state: str, since_s: float, error: Exception | None
+    ) -> None:
+        """Store a state change as soon as the database takes it: its disk may be full for a while. Later ones wait."""
+        try:
+            while True:
+                try:
+                    self._record(query, state, since_s, error)
+                    return
+                except sa.exc.OperationalError as failure:
+                    if self._closing.is_set():
+                        raise
+                    details = {"query": query.id, "state": state, "reason": str(failure.orig)}
+                    _log.error("a state change cannot be stored yet", extra=details)
+                self._unstored.set()
+                self._closing.wait(LOOK_S)
+        finally:
+            self._unstored.clear()
+
     def _record(self, query: ContinuousQuery, state: str, since_s: float, error: Exception | None) -> None:
+        """Store a state change, and what follows from it. Changes nothing else if it cannot be stored."""
         name = query.id
-        ran, self._ran[name] = self._ran.get(name, False), state in ("active", "stopping")
+        ran, runs = self._ran.get(name, False), state in ("active", "stopping")
         values: dict[str, Any] = {"state": state, "since_s": since_s}
         values["error"] = document(problem_of(error), f"/v1/queries/{name}") if error is not None else None
         if state == "compiled" and query.plan is not None:
@@ -734,9 +766,11 @@ class Coordinator:
             sa.select(queries.c.run, queries.c.desired, queries.c.state).where(queries.c.name == name)
         )
         if row is None:
+            self._ran[name] = runs
             return
         if isinstance(error, NodeLost) and row["desired"] in ("installed", "active") and self._may_come_back(name):
             self._come_back(name, values, error)
+            self._ran[name] = runs
             return
         activating = self._activating.get(name)
         values["failure"] = None
@@ -745,22 +779,22 @@ class Coordinator:
             values["failure"] = failure(asked["action"], asked["id"], since_s)
             if not self._others(name, activating):
                 values["desired"] = "failed"
-        if self._watch.is_settling(name) and not self._ran[name]:
+        if self._watch.is_settling(name) and not runs:
             self._watch.settled(name)
-        if ran and not self._ran[name]:
+        if ran and not runs:
             values["run"] = {**(row["run"] or {}), "positions": query.positions(), "running": False}
             if state == "installed" and row["desired"] == "active" and not self._others(name, activating):
                 values["desired"] = "installed"
         changed = _event(name, state, str(error) if error else None) if state != row["state"] else None
         self._update(name, changed, **values)
+        self._ran[name] = runs
         _log.info("state changed", extra={"query": name, "state": state, "reason": str(error) if error else None})
 
     def _may_come_back(self, name: str) -> bool:
-        """Whether a query that lost a working node is brought back; not over and over. Counts the attempt."""
+        """Whether a query that lost a working node is brought back; not over and over."""
         now_s = time.monotonic()
-        recent = [then_s for then_s in self._comebacks.get(name, []) if now_s - then_s < COMEBACK_S]
-        self._comebacks[name] = [*recent, now_s]
-        return not self._closing and len(recent) < self.settings.grid.restarts
+        self._comebacks[name] = [then_s for then_s in self._comebacks.get(name, []) if now_s - then_s < COMEBACK_S]
+        return not self._closing.is_set() and len(self._comebacks[name]) < self.settings.grid.restarts
 
     def _come_back(self, name: str, values: Mapping[str, Any], error: Exception) -> None:
         """What a query ran on is gone: it begins again after its last kept window, as after a crash of ours."""
@@ -768,6 +802,7 @@ class Coordinator:
             connection.execute(queries.update().where(queries.c.name == name).values(**values))
             connection.execute(_event(name, values["state"], f"{error}; it is brought back"))
             operation = self.operations.record(connection, name, "recover")
+        self._comebacks[name].append(time.monotonic())
         _log.warning("query is brought back", extra={"query": name, "reason": str(error)})
         self.operations.enqueue({**operation, "resumed": True})
 
@@ -786,11 +821,12 @@ class Coordinator:
                 return
 
     def _settle(self) -> None:
-        """Wait until all state changes so far are stored."""
+        """Wait until all state changes so far are stored, or the database has no room for them."""
         if self._recorder.is_alive() and threading.current_thread() is not self._recorder:
-            stored = threading.Event()
+            stored, until_s = threading.Event(), time.monotonic() + SETTLE_S
             self._changes.put((stored,))
-            stored.wait(60)
+            while not stored.wait(0.1) and not self._unstored.is_set() and time.monotonic() < until_s:
+                pass
 
     def _write(self, name: str, state: str, detail: str) -> None:
         self._update(name, _event(name, state, detail), state=state, since_s=time.time())

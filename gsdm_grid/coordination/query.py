@@ -28,7 +28,7 @@ from gsdm_grid.coordination.control import Event
 from gsdm_grid.coordination.installation import Installation
 from gsdm_grid.coordination.lifecycle import Action, State
 from gsdm_grid.coordination.shared_parts import Readings
-from gsdm_grid.coordination.totals import Totals
+from gsdm_grid.coordination.totals import SiteStatistics, Totals
 from gsdm_grid.engine import check_schedule, unpack_error
 from gsdm_grid.errors import GsdmError, InvalidTransition, NodeLost, PlanError, QueryError
 from gsdm_grid.flow import DataFlow
@@ -82,7 +82,7 @@ class ContinuousQuery:
         self._share = share
         self._hosts = Installation(grid, query_id, flush_s, demands or Demands(), block_bytes)
         self._readings = Readings(grid, self)
-        self._statistics: dict[str, dict[str, Any]] = {}
+        self._statistics: dict[str, SiteStatistics] = {}
         self._totals = Totals()
         self._finished: dict[str, bool] = {}
         self.restarts: dict[str, int] = {}
@@ -137,6 +137,7 @@ class ContinuousQuery:
             self._hosts.positions = dict(positions or {})
             self._hosts.live = {s.name: self._registered(s.name).make(s.type) for s in plan.streams if s.live}
             self._inherited = set()
+            self._statistics = {node: self._totals.end_interfaces(last) for node, last in self._statistics.items()}
         try:
             self._readings.acquire(plan, self._hosts.positions, joining)
             self._hosts.start(plan, plan.sites, self._raise_if_ended)
@@ -383,6 +384,14 @@ class ContinuousQuery:
         """
         with self._lock:
             return self._totals.document(self.plan.streams if self.plan else (), self.statistics())
+
+    def go_on_counting(self, before: ContinuousQuery) -> None:
+        """Count on from what a query has counted that this one takes the place of, and that has ended."""
+        with before._lock, self._lock:
+            for figures in before._statistics.values():
+                before._totals.add(before._totals.end_interfaces(figures))
+            before._statistics = {}
+            self._totals = before._totals
 
     def _count_on(self, node: str, figures: dict[str, Any] | None) -> None:
         """The latest statistics of a node, None if it has gone; what it counted before it began anew is kept."""

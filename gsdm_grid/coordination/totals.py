@@ -25,6 +25,7 @@ class Totals:
         self._windows: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
+        self._dropped_by_interfaces: dict[str, Counter[str]] = {}
 
     def add(self, site: SiteStatistics) -> None:
         """The last figures of a site that counts anew, or is gone."""
@@ -32,6 +33,20 @@ class Totals:
             self._windows[name] += stream["windows"]
             self._bytes[name] += stream["bytes"]
         self._dropped += _dropped_by_operators(site)
+
+    def end_interfaces(self, site: SiteStatistics) -> SiteStatistics:
+        """The interfaces of a site are gone, and others count from zero: keep what they dropped.
+
+        Gives the figures of the site without that.
+        """
+        for name, stream in site["streams"].items():
+            kept = self._dropped_by_interfaces.setdefault(name, Counter())
+            kept.update(_dropped_by_interface(stream))
+        streams = {
+            name: {key: value for key, value in stream.items() if not key.startswith(DROPPED)}
+            for name, stream in site["streams"].items()
+        }
+        return {**site, "streams": streams}
 
     def document(self, streams: Iterable[PlanStream], sites: Mapping[str, SiteStatistics]) -> dict[str, Any]:
         """As plain JSON, together with the present ``sites``: ``read`` and ``delivered`` by stream of the query's
@@ -49,17 +64,19 @@ class Totals:
         return {
             "windows": self._windows[name] + now.get("windows", 0),
             "bytes": self._bytes[name] + now.get("bytes", 0),
-            "dropped": _dropped_by_interface(now),
+            "dropped": dict(_dropped_by_interface(now) + self._dropped_by_interfaces.get(name, Counter())),
         }
 
 
-def _dropped_by_interface(stream: Mapping[str, Any]) -> dict[str, int]:
+def _dropped_by_interface(stream: Mapping[str, Any]) -> Counter[str]:
     """Dropped windows by reason. An interface stays when its query is rescaled, and counts on."""
-    return {
-        key.removeprefix(DROPPED): int(count)
-        for key, count in stream.items()
-        if key.startswith(DROPPED) and not key.endswith("_samples") and count
-    }
+    return Counter(
+        {
+            key.removeprefix(DROPPED): int(count)
+            for key, count in stream.items()
+            if key.startswith(DROPPED) and not key.endswith("_samples") and count
+        }
+    )
 
 
 def _dropped_by_operators(site: SiteStatistics) -> Counter[str]:

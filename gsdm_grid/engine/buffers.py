@@ -20,7 +20,7 @@ from gsdm_grid.engine.statistics import StreamStatistics
 from gsdm_grid.errors import GsdmError, InternalError, QueryError
 from gsdm_grid.functions import raised_by_user_code
 from gsdm_grid.interfaces import EndOfStream, InterfaceContext, StreamInterface
-from gsdm_grid.model import NO_MARK, NO_TIME_MARK, PhysicalWindow, cut, shifted
+from gsdm_grid.model import NO_MARK, NO_TIME_MARK, PhysicalWindow, cut, shifted, whole_ordinals
 from gsdm_grid.operators import TimeOrder
 from gsdm_grid.plan import ORDERED, StreamOrder
 
@@ -182,17 +182,22 @@ class SourceStream(InputStream):
             self.stop_at += end - self.position - len(block)  # numbers that nobody has do not count
         self.append(block)
         self.position = end
-        if end == self.stop_at:
+        if self.stop_at is not None and end >= self.stop_at:  # beyond it, if the last ordinal has several windows
             self.stop()
         return True
 
     def _next(self, limit: int) -> PhysicalWindow | None:
-        """At most so many windows, whatever the interface gives; an empty block if what it gave has to wait."""
+        """At most so many windows, whatever the interface gives; more only of one ordinal, which come together.
+
+        An empty block if what it gave has to wait.
+        """
         block, self._rest = self._rest, None
         if block is None:
             block = self._ordered(limit)
         if block is not None and len(block) > limit:
-            block, self._rest = cut(block, 0, limit), cut(block, limit).marked_as(block)
+            at = whole_ordinals(block, limit) if self._keeps_places else limit
+            if at < len(block):
+                block, self._rest = cut(block, 0, at), cut(block, at).marked_as(block)
         return block
 
     def _ordered(self, limit: int) -> PhysicalWindow | None:
@@ -225,8 +230,12 @@ class SourceStream(InputStream):
         self._skip -= skipped
         return cut(block, skipped).stamped(time_mark=block.time_mark)
 
+    @property
+    def _keeps_places(self) -> bool:
+        return self.interface.placed and not self._order.renumbers
+
     def _numbered(self, block: PhysicalWindow) -> PhysicalWindow:
-        if not self.interface.placed or self._order.renumbers:
+        if not self._keeps_places:
             return block.stamped(ordinals=range(self.position, self.position + len(block)), mark=NO_MARK)
         if self._shift is None:
             self._shift = 0 if self.interface.replayable else self.position - int(block.ordinals[0])

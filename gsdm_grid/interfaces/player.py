@@ -3,7 +3,7 @@
 Options of ``player``: ``path`` to a ``.npz`` (arrays named like the attributes, first axis windows; vectors
 of different lengths and text end to end, with a second array ``<attribute>.offsets``) or a ``.npy``
 (structured, fields named like the attributes; or plain, for a type with one attribute beside ``ts``). For
-files without ``ts``: ``start_ts`` and ``interval_ns``. Files are memory-mapped unless compressed.
+files without ``ts``: ``start_ts`` and ``interval_ns``. Files are read piece by piece unless compressed.
 
 Options of every source of recordings: ``repeat``, how many times or ``"forever"`` (timestamps go on rising);
 ``rate``, windows per second, or ``realtime``, as the timestamps say; ``stamp``: timestamps are the wall-clock times at
@@ -28,6 +28,7 @@ from gsdm_grid.interfaces.interface import (
     path_in,
 )
 from gsdm_grid.interfaces.pacing import Pacer
+from gsdm_grid.interfaces.recorded_file import FileArray, FileField, FileRagged, RecordedFile
 from gsdm_grid.model import NANOSECONDS, Array, PhysicalWindow, Ragged, StreamType, Text, check_column, cut, row_slice
 
 OFFSETS = ".offsets"
@@ -137,12 +138,12 @@ class RecordedSource(StreamInterface):
         return self._pacer.due_s if self._pacer is not None else None
 
     def close(self) -> None:
-        """See `StreamInterface`. Blocks that are still under way keep the mapped file alive."""
+        """See `StreamInterface`."""
         self._recording = None
 
 
 class _Arrays:
-    """A recording whose columns are arrays in memory or mapped files."""
+    """A recording whose columns are arrays in memory or in files."""
 
     def __init__(self, stream_type: StreamType, columns: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         self._type = stream_type
@@ -157,7 +158,8 @@ class _Arrays:
         self.period_ns = self.windows * self._interval
         if "ts" in columns and self.windows:
             kind = stream_type.attributes["ts"]
-            first, last = map(int, check_column(stream_type.name, "ts", kind, columns["ts"][[0, -1]]))
+            ends = np.concatenate([columns["ts"][:1], columns["ts"][-1:]])
+            first, last = map(int, check_column(stream_type.name, "ts", kind, ends))
             step = int(options.get("interval_ns", 0))
             if not step:
                 step = (last - first) // (self.windows - 1) if self.windows > 1 else self._interval
@@ -166,7 +168,15 @@ class _Arrays:
     def read(self, start: int, stop: int) -> PhysicalWindow:
         """See `Recording`."""
         rows = row_slice(start, stop, self.windows)
-        columns = {name: _aligned(column[rows]) for name, column in self._columns.items()}
+        records: dict[FileArray, Array] = {}  # read once, for all their fields
+        columns = {}
+        for name, column in self._columns.items():
+            if isinstance(column, FileField):
+                if column.records not in records:
+                    records[column.records] = column.records[rows]
+                columns[name] = _aligned(records[column.records][column.name])
+            else:
+                columns[name] = _aligned(column[rows])
         if "ts" not in columns:
             columns["ts"] = self._start + np.arange(start, stop, dtype=np.int64) * self._interval
         return self._type.block(**columns)
@@ -197,13 +207,13 @@ class PlayerSource(RecordedSource):
 
 
 def _read_npy(path: Path, stream_type: StreamType) -> dict[str, Any]:
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    array = FileArray.of(np.load(path, mmap_mode="r", allow_pickle=False))
     if array.dtype.names is not None:
-        if array.ndim != 1:
+        if len(array.shape) != 1:
             raise ValueError(f"a structured array must have one axis, this has shape {array.shape}")
-        return {name: array[name] for name in stream_type.attributes if name in array.dtype.names}
+        return {name: FileField(array, name) for name in stream_type.attributes if name in array.dtype.names}
     names = [name for name in stream_type.attributes if name != "ts"]
-    if len(names) != 1 or array.ndim == 0:
+    if len(names) != 1 or not array.shape:
         raise ValueError(f"a plain array holds one attribute beside 'ts', type {stream_type.name!r} has {names}")
     return {names[0]: array}
 
@@ -212,23 +222,24 @@ def _read_npz(path: Path, stream_type: StreamType) -> dict[str, Any]:
     made: dict[str, Any] = {}
     with zipfile.ZipFile(path) as members, np.load(path, allow_pickle=False) as archive:
 
-        def array(name: str) -> Array:
-            mapped = _map_member(path, members, f"{name}.npy")
-            return archive[name] if mapped is None else mapped
+        def array(name: str) -> Array | FileArray:
+            stored = _stored_member(path, members, f"{name}.npy")
+            return archive[name] if stored is None else stored
 
         for name, kind in stream_type.attributes.items():
             if name + OFFSETS in archive:
-                values, offsets = array(name), np.array(array(name + OFFSETS), np.int64)
+                values, offsets = array(name), np.array(array(name + OFFSETS)[:], np.int64)
                 if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(values) or (np.diff(offsets) < 0).any():
                     raise ValueError(f"array '{name}{OFFSETS}' does not fit the values")
-                made[name] = Text(values, offsets) if kind.is_string else Ragged(values, offsets)
+                of = Text if kind.is_string else Ragged
+                made[name] = FileRagged(values, offsets, of) if isinstance(values, FileArray) else of(values, offsets)
             elif name in archive:
                 made[name] = array(name)
     return made
 
 
-def _map_member(path: Path, members: zipfile.ZipFile, name: str) -> Array | None:
-    """A stored (not compressed) array inside the archive, mapped in place; None if it must be read."""
+def _stored_member(path: Path, members: zipfile.ZipFile, name: str) -> FileArray | None:
+    """A stored (not compressed) array inside the archive, read where it lies; None if it must be read as a whole."""
     if name not in members.namelist():
         return None
     info = members.getinfo(name)
@@ -244,8 +255,7 @@ def _map_member(path: Path, members: zipfile.ZipFile, name: str) -> Array | None
         shape, fortran, dtype = read(file)
         if dtype.hasobject or 0 in shape:
             return None
-        order: Any = "F" if fortran else "C"
-        return np.memmap(path, dtype, "r", file.tell(), shape, order)
+        return FileArray(RecordedFile(path), file.tell(), dtype, shape, "F" if fortran else "C")
 
 
 def _aligned(column: Any) -> Any:

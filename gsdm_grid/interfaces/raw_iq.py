@@ -6,7 +6,7 @@ attribute of the stream type); ``window``, samples per logical window (may be le
 the length); ``sample_rate`` and ``start_ts`` for the timestamps; ``scale``: ``"unit"`` makes integers range
 from -1 to 1, ``"none"`` keeps them; ``header_bytes`` to leave out in front. Further options: see `player`.
 
-The file is memory-mapped, and samples that already are what the type wants are not copied. Samples at the
+The file is read piece by piece, and samples that already are what the type wants are not copied again. Samples at the
 end that do not fill a window are counted as ``dropped_tail_samples``.
 """
 
@@ -25,7 +25,8 @@ import numpy as np
 from gsdm_grid.errors import QueryError, SchemaError
 from gsdm_grid.interfaces.interface import equally_long, interfaces
 from gsdm_grid.interfaces.player import RecordedSource, Recording, positive
-from gsdm_grid.model import NANOSECONDS, Array, PhysicalWindow, StreamType, row_slice
+from gsdm_grid.interfaces.recorded_file import RecordedFile
+from gsdm_grid.model import NANOSECONDS, Array, PhysicalWindow, StreamType
 
 _NAME = re.compile(r"^([cr])(?:(f32|f64|i32|i16|u32|u16)_(le|be)|(i8|u8))$")
 _ALLOWED = "c or r, then f32, f64, i32, i16, u32, u16 with _le or _be, or i8, u8; such as cf32_le, ci16_be, cu8"
@@ -152,7 +153,7 @@ class Capture:
 
 
 class RawRecording:
-    """Windows of raw samples in a mapped file. A window never crosses the border of a capture."""
+    """Windows of raw samples in a file. A window never crosses the border of a capture."""
 
     def __init__(
         self,
@@ -166,7 +167,7 @@ class RawRecording:
         self._layout = layout
         self._rate = rate
         self._captures = captures
-        self._raw: Array = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
+        self._file = RecordedFile(path)
         self._firsts = [0]
         for capture in captures:
             self._firsts.append(self._firsts[-1] + capture.samples // layout.window)
@@ -190,7 +191,7 @@ class RawRecording:
         stop = min(stop, self._firsts[at + 1])
         size = self._layout.window_bytes
         byte = self._captures[at].byte + (start - self._firsts[at]) * size
-        raw = self._raw[row_slice(byte, byte + (stop - start) * size, len(self._raw))]
+        raw = self._file.read(byte, (stop - start) * size)
         return self._layout.decode(self._type, raw, [self._ts(at, row) for row in range(start, stop)])
 
     def _ts(self, capture: int, row: int) -> int:

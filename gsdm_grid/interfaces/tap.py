@@ -34,7 +34,7 @@ from gsdm_grid.interfaces.interface import (
     interfaces,
 )
 from gsdm_grid.interfaces.overload import OverloadBuffer
-from gsdm_grid.model import NO_TIME_MARK, PhysicalWindow, StreamPosition, StreamType, cut
+from gsdm_grid.model import NO_TIME_MARK, PhysicalWindow, StreamPosition, StreamType, cut, whole_ordinals
 
 TAP_SINK, TAP_SOURCE = "taps", "tap"
 TAKE = 1 << 20  # windows taken from a buffer at a time; its bytes are limited there
@@ -198,12 +198,13 @@ class TapSource(StreamInterface):
         self._position.expect_duplicates()
 
     def next(self, limit: int) -> PhysicalWindow | None:
-        """See `StreamInterface`."""
+        """See `StreamInterface`. Windows of one ordinal come together, even if they are more than the limit."""
         while self._items and isinstance(self._items[0], PhysicalWindow):
             block = self._position.without_duplicates(self._items[0])
-            if len(block) > limit:
-                self._items[0] = cut(block, limit).marked_as(block)
-                block = cut(block, 0, limit)
+            at = whole_ordinals(block, limit)
+            if at < len(block):
+                self._items[0] = cut(block, at).marked_as(block)
+                block = cut(block, 0, at)
             else:
                 self._items.popleft()
                 self._taken += 1

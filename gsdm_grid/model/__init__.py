@@ -18,6 +18,7 @@ from gsdm_grid.model.physical import (
     cut_at,
     join_ordinals,
     shifted,
+    whole_ordinals,
 )
 from gsdm_grid.model.position import StreamPosition
 from gsdm_grid.model.types import (
@@ -65,4 +66,5 @@ __all__ = [
     "stream_schema",
     "stream_types",
     "to_stream_batch",
+    "whole_ordinals",
 ]

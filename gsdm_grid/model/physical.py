@@ -307,6 +307,19 @@ def cut(block: PhysicalWindow, start: int, stop: int | None = None) -> PhysicalW
     return PhysicalWindow._of_frozen(block.type, MappingProxyType(columns), ordinals)
 
 
+def whole_ordinals(block: PhysicalWindow, limit: int) -> int:
+    """How many windows, at most ``limit`` if possible, can be cut off the front of a block without parting an ordinal.
+
+    Windows of one ordinal move together: once a block has come, its consumer takes all windows of its last ordinal for
+    seen. So if the first ordinal has more windows than the limit, all of them are cut off. ``limit`` is at least 1.
+    """
+    ordinals = block.ordinals
+    if limit >= len(block) or isinstance(ordinals, range):
+        return min(limit, len(block))
+    begin, end = (int(np.searchsorted(ordinals, ordinals[limit], side)) for side in ("left", "right"))
+    return begin or end
+
+
 def cut_at(
     block: PhysicalWindow, bounds: Sequence[int], mark: int = NO_MARK, time_mark: int = NO_TIME_MARK
 ) -> list[PhysicalWindow]:

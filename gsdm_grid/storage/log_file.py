@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from gsdm_grid.model import StreamPosition
 from gsdm_grid.storage.log_frames import Frame, Gap, frames
 
 _INDEX_BYTES = 4 << 10  # one entry of the index for so many bytes; from there, readers go frame by frame
@@ -24,15 +25,17 @@ class Scan(NamedTuple):
 class LogFile:
     """One file of the log. ``size`` counts its bytes. One thread appends to it, any thread reads.
 
-    The index is made as frames are written; of files from before, when it is first needed.
+    The index is made as frames are written; of files from before, when it is first needed. ``position`` is where the
+    stream was before the file; None if the file is from before.
     """
 
-    __slots__ = ("_offsets", "_seqs", "first", "path", "size")
+    __slots__ = ("_offsets", "_seqs", "first", "path", "position", "size")
 
-    def __init__(self, path: Path, first: int, size: int = 0) -> None:
+    def __init__(self, path: Path, first: int, size: int = 0, position: StreamPosition | None = None) -> None:
         self.path = path
         self.first = first
         self.size = size
+        self.position = position
         self._seqs = array("q")
         self._offsets = array("q")
 

@@ -1,13 +1,14 @@
 """Interface ``log``: a result stream kept on disk, for any number of readers at their own pace.
 
-A `ResultLog` is a folder: ``type.json`` (the stream type) and files ``<seq of the first window>.log``. Windows
-are numbered ``seq`` = 0, 1, 2, … for the life of the log. The oldest files are deleted when there is more than
-``keep_bytes``; a reader that wants what is gone is told how many windows it missed. Readers never hold up the writer:
-they take nothing from it but the moment in which they find out where to read.
+A `ResultLog` is a folder: ``type.json`` (the stream type), files ``<seq of the first window>.log``, and
+``start.json`` (what was before the oldest of them). Windows are numbered ``seq`` = 0, 1, 2, … for the life of the log.
+The oldest files are deleted when there is more than ``keep_bytes``; a reader that wants what is gone is told how many
+windows it missed. Readers never hold up the writer: they take nothing from it but the moment in which they find out
+where to read.
 
-How frames lie in a file is in `log_frames`, what becomes of a damaged type in `log_type`. Every frame is checked
-when it is read. Windows of damaged frames, or of files that are missing, are gaps: readers are told how many windows
-they miss there, and it is logged and counted.
+How frames lie in a file is in `log_frames`, what becomes of a damaged type in `log_type`, what the log must remember of
+deleted files in `log_start`. Every frame is checked when it is read. Windows of damaged frames, or of files that are
+missing, are gaps: readers are told how many windows they miss there, and it is logged and counted.
 
 What was appended is in the kernel's page cache, so it outlives the process, however that dies; a frame that a killed
 writer left torn is cut off when the log is next opened. (It may not outlive a machine that loses its power.)
@@ -35,6 +36,7 @@ from gsdm_grid.interfaces import InterfaceContext, StreamInterface, interfaces
 from gsdm_grid.model import NO_TIME_MARK, PhysicalWindow, StreamPosition, StreamType, as_array, cut
 from gsdm_grid.storage.log_file import LogFile, files_of
 from gsdm_grid.storage.log_frames import Frame, Gap, block_of, frame_of
+from gsdm_grid.storage.log_start import LogStart, start_of, write_start
 from gsdm_grid.storage.log_type import type_of
 
 KEEP_BYTES = 256 << 20
@@ -82,12 +84,14 @@ class ResultLog:
         self._state: LogState = "idle"
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._handle: int | None = None
+        self._writing = threading.Lock()  # of who uses the handle: others may end the log under its writer
         self._gaps: list[tuple[int, int]] = []  # windows counted as lost
         if not self._files:
             self._files = [self._new_file(0)]
         self._next = self._mend(self._files[-1])
         self._bytes = sum(file.size for file in self._files)
-        self._position = self._find_position()
+        self._start = start_of(self.path)
+        self._position = self._position_before(self._next)
 
     @property
     def first(self) -> int:
@@ -111,7 +115,7 @@ class ResultLog:
 
     @property
     def last_count(self) -> int:
-        """How many windows at the end of the log have the last ordinal: of an opened log, as far as they are kept."""
+        """How many windows at the end of the log have the last ordinal, kept or not."""
         return self._position.count
 
     @property
@@ -153,13 +157,17 @@ class ResultLog:
         block = self._position.without_duplicates(block)
         if not len(block):
             return
+        with self._writing:
+            self._append(block)
+        self.notify()
+
+    def _append(self, block: PhysicalWindow) -> None:
         pieces, size = frame_of(block.stamped(time_mark=NO_TIME_MARK), self._next)
         file = self._files[-1]
         if file.size and file.size + size > self._segment_bytes:
             self._close_file()
-            file = self._new_file(self._next)
+            file = self._new_file(self._next, StreamPosition(self._position.ordinal, self._position.count))
         self._write(file, pieces, size)
-        retired: list[LogFile] = []
         with self._changed:
             if file is not self._files[-1]:
                 self._files.append(file)
@@ -168,13 +176,35 @@ class ResultLog:
             self._bytes += size
             self._next += len(block)
             self._position.advance(block)
-            while self._bytes > self.keep_bytes and len(self._files) > 1:
-                retired.append(self._files.pop(0))
-                self._bytes -= retired[-1].size
             self._changed.notify_all()
-        for old in retired:
-            old.path.unlink(missing_ok=True)
-        self.notify()
+        self._delete_oldest()
+
+    def _delete_oldest(self) -> None:
+        """Delete the oldest files while there is more than is to be kept."""
+        excess, count = self._bytes - self.keep_bytes, 0
+        while excess > 0 and count < len(self._files) - 1:
+            excess -= self._files[count].size
+            count += 1
+        if not count:
+            return
+        self._keep_start(self._files[count])
+        with self._changed:
+            retired, self._files = self._files[:count], self._files[count:]
+            self._bytes -= sum(file.size for file in retired)
+        for file in retired:
+            file.path.unlink(missing_ok=True)
+
+    def _keep_start(self, file: LogFile) -> None:
+        """Keep on disk how far the stream was before a file: those before it are about to be deleted."""
+        position = file.position or self._position_before(file.first)
+        if position.ordinal is None:  # nothing before it can be read
+            return
+        start = LogStart(file.first, position.ordinal, position.count)
+        try:
+            write_start(self.path, start)
+        except OSError as error:
+            raise ChannelError(f"result log {str(self.path)!r} cannot be written: {error}") from error
+        self._start = start
 
     def _write(self, file: LogFile, pieces: list[Any], size: int) -> None:
         if self._state in ("closed", "removed"):
@@ -305,12 +335,14 @@ class ResultLog:
         """Let go of the file; what is logged stays. Readers find the log closed. May be called twice."""
         if self._state not in ("closed", "removed"):
             self._become("closed")
-        self._close_file()
+        with self._writing:
+            self._close_file()
 
     def remove(self) -> None:
         """Close the log and delete it."""
         self._become("removed")
-        self._close_file()
+        with self._writing:
+            self._close_file()
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _become(self, state: LogState) -> None:
@@ -326,8 +358,8 @@ class ResultLog:
             os.close(self._handle)
             self._handle = None
 
-    def _new_file(self, first: int) -> LogFile:
-        return LogFile(self.path / f"{first:020d}.log", first)
+    def _new_file(self, first: int, position: StreamPosition | None = None) -> LogFile:
+        return LogFile(self.path / f"{first:020d}.log", first, position=position)
 
     def _windows_fit(self, stream_type: StreamType) -> bool:
         """Whether the first frame that can be read holds windows that can be of a type."""
@@ -353,14 +385,16 @@ class ResultLog:
             file.size = scan.size
         return scan.next
 
-    def _find_position(self) -> StreamPosition:
-        """The last ordinal and how many windows have it, from what is on disk."""
+    def _position_before(self, end: int) -> StreamPosition:
+        """The ordinal of the last window before ``end`` and how many windows have it, from what is on disk."""
+        start = self._start if self._start is not None and self._start.seq <= end else None
+        begin = self.first if start is None else max(self.first, start.seq)
         last: int | None = None
-        stop = since = self._next
+        stop = since = end
         step = 1
-        while stop > self.first:
-            start = max(stop - step, self.first)
-            for seq, block in reversed(self._blocks(start, stop)):
+        while stop > begin:
+            at = max(stop - step, begin)
+            for seq, block in reversed(self._blocks(at, stop)):
                 places = as_array(block.ordinals)
                 last = int(places[-1]) if last is None else last
                 others = np.flatnonzero(places != last)
@@ -368,9 +402,12 @@ class ResultLog:
                 if same:
                     since = seq + len(places) - same
                 if same < len(places):
-                    return StreamPosition(last, self._next - since)
-            stop, step = start, min(step * 4, 4096)
-        return StreamPosition(last, self._next - since)
+                    return StreamPosition(last, end - since)
+            stop, step = at, min(step * 4, 4096)
+        if start is not None and last in (None, start.ordinal):
+            unread = last is None  # nothing behind the start can be read
+            return StreamPosition(start.ordinal, start.windows + (0 if unread else end - start.seq))
+        return StreamPosition(last, end - since)
 
     def _blocks(self, start: int, stop: int) -> list[tuple[int, PhysicalWindow]]:
         """All that can be read of some windows."""

@@ -241,6 +241,26 @@ def test_the_degree_of_a_query_that_does_not_run_is_changed_too(start):
     assert ordinals(coordinator.result_log("q", None)) == list(range(100))
 
 
+def counters_of(coordinator, name="q"):
+    """The counters of a query by metric and labels."""
+    figures = coordinator.metrics()
+    return {(one.name, *one.labels[1:]): one.value for one in figures if one.name.startswith("gsdm_query_read_windows")}
+
+
+def test_the_counters_of_a_query_go_on_when_its_sites_begin_anew(start):
+    coordinator = start()
+    coordinator.submit({"name": "q", "inputs": [RADIO], "function": "fft3"}, "t", "operator")
+    stream = coordinator.compiled("q").streams[0].name
+    read = ("gsdm_query_read_windows_total", stream)
+    begin_anew = [("scale", {"degree": 3}), ("deactivate", {"mode": "immediate"}), ("scale", {"degree": 2})]
+    for number, (action, params) in enumerate([("install", {}), *begin_anew]):
+        assert done(coordinator, coordinator.act("q", action, params))["status"] == "succeeded"
+        done(coordinator, coordinator.act("q", "run", {"stop": {"count": 100}}))
+        run_over(coordinator)
+        again = number  # each time that it is installed anew, it reads the last window again
+        assert counters_of(coordinator)[read] == 100 * (number + 1) + again
+
+
 def test_a_flow_without_a_degree_cannot_be_scaled(start):
     coordinator = start()
     coordinator.submit({"name": "q", "inputs": [RADIO], "flow": "fft3"}, "t", "operator")

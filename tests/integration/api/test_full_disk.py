@@ -109,6 +109,37 @@ def test_states_are_stored_again_after_a_disk_was_full_for_a_while(make_client, 
         eventually(lambda: client.get("/v1/queries/q").json()["state"], "installed".__eq__, 30)
 
 
+def test_a_state_change_that_finds_no_room_is_stored_once_there_is_some(make_client, caplog):
+    services, client = make_client()
+    document = {"name": "q", "inputs": [RADIO], "function": "identity", "outputs": [{"interface": "null"}]}
+    with client:
+        assert client.post("/v1/queries", json=document).status_code == 201
+        running = client.post("/v1/queries/q/run").headers["Location"]
+        eventually(lambda: client.get(running).json()["status"], "succeeded".__eq__, 30)
+        with file_size_limit(4096):
+            services.coordinator.grid.queries["q"].stop()
+            eventually(lambda: "a state change cannot be stored yet" in caplog.text, timeout_s=30)
+            assert client.get("/v1/queries/q").json()["state"] == "active"
+        query = eventually(lambda: client.get("/v1/queries/q").json(), lambda one: one["state"] == "installed", 30)
+        assert query["desired"] == "installed"
+        stored = [event["state"] for event in client.get("/v1/queries/q/events").json()["items"]]
+        assert stored[:3] == ["installed", "stopping", "active"]
+
+
+def test_a_coordinator_with_a_state_change_that_finds_no_room_can_be_closed(make_client, caplog):
+    services, client = make_client()
+    document = {"name": "q", "inputs": [RADIO], "function": "identity", "outputs": [{"interface": "null"}]}
+    with client:
+        assert client.post("/v1/queries", json=document).status_code == 201
+        running = client.post("/v1/queries/q/run").headers["Location"]
+        eventually(lambda: client.get(running).json()["status"], "succeeded".__eq__, 30)
+        with file_size_limit(4096):
+            services.coordinator.grid.queries["q"].stop()
+            eventually(lambda: "a state change cannot be stored yet" in caplog.text, timeout_s=30)
+            services.coordinator.close()
+    assert not services.coordinator._recorder.is_alive()
+
+
 def test_an_outcome_that_finds_no_room_is_stored_once_there_is_some(tmp_path):
     store = Store(f"sqlite:///{tmp_path / 'store.sqlite'}")
     database = SmallDatabase(store.engine)

@@ -142,6 +142,16 @@ def test_the_page_of_a_query_shows_its_state_its_sites_and_a_picture(look, runni
     assert '"synthetic_radio"' in browser.evaluate("document.querySelector('details').textContent")
 
 
+def test_the_page_of_a_query_shows_what_it_read_and_delivered_in_all(look, running, grid):
+    (read,), (delivered,) = (list(grid.query(running).totals[verb]) for verb in ("read", "delivered"))
+    browser = look("/queries/paged")
+    for row in (f"read {read}", f"delivered {delivered}"):
+        cells = f"document.querySelector(\"tr[data-key='{row}']\").cells"
+        browser.wait_for(f"parseFloat({cells}[2].innerText) > 0 && parseFloat({cells}[3].innerText) > 0")
+        assert browser.evaluate(f"[{cells}[1].innerText, {cells}[0].innerText].join(' ')") == row
+    assert "dropped" not in text_of(browser, "#shown")
+
+
 def test_what_is_focused_selected_and_opened_stays_when_the_page_is_renewed(look, running):
     browser = look("/")
     browser.evaluate("document.querySelector('tr[data-key=paged] a').focus()")

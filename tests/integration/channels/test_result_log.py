@@ -5,10 +5,13 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from gsdm_grid import register_input_stream, register_result_stream
+from gsdm_grid.errors import ChannelError
 from gsdm_grid.functions import current_window, sqf
 from gsdm_grid.model import PhysicalWindow, TypeRegistry, create_stream_type
 from gsdm_grid.storage.result_log import ResultLog
@@ -79,6 +82,47 @@ def test_a_waiting_reader_is_woken_by_windows_and_by_the_end(tmp_path):
     assert found == [True, False]
     assert log.state == "ended"
     log.close()
+
+
+@pytest.fixture
+def quick_switches():
+    """Threads take turns after every few instructions."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("end", ["close", "remove"])
+def test_a_log_that_is_ended_under_its_writer_closes_its_file_once_and_leaves_none_open(tmp_path, quick_switches, end):
+    """Else a number that was closed twice, or written to afterwards, may be that of a file of somebody else."""
+    unexpected = []
+    for number in range(100):
+        log = ResultLog(tmp_path / str(number), Mixed, segment_bytes=1)  # every block closes a file and opens another
+        writing = threading.Event()
+
+        def write(log=log, writing=writing):
+            try:
+                while True:
+                    log.append(mixed(log.next, 1))
+                    writing.set()
+            except ChannelError as error:
+                if "is closed" not in str(error) and "is removed" not in str(error):
+                    unexpected.append(error)
+            except BaseException as error:
+                unexpected.append(error)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        writing.wait(DEADLINE_S)
+        try:
+            getattr(log, end)()
+        except OSError as error:
+            unexpected.append(error)
+        writer.join(DEADLINE_S)
+    handles = [os.readlink(entry) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    assert not [handle for handle in handles if handle.startswith(str(tmp_path))]
+    assert unexpected == []
 
 
 def test_a_disk_that_takes_no_more_leaves_whole_frames(tmp_path):

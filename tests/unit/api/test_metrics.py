@@ -1,7 +1,20 @@
+from collections import Counter
+
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 
-from api.metrics import MAX_QUERIES, MAX_SITES, STATES, Metrics, Sample, chosen, families, samples_of, totals_of
+from api.metrics import (
+    MAX_QUERIES,
+    MAX_SITES,
+    MAX_STREAMS,
+    STATES,
+    Metrics,
+    Sample,
+    chosen,
+    families,
+    samples_of,
+    totals_of,
+)
 from gsdm_grid.engine.statistics import NodeStatistics, StreamStatistics
 
 
@@ -29,6 +42,29 @@ def test_a_query_is_told_by_state_site_and_stream():
     assert found["gsdm_stream_bytes_total", ("q", "s0", "in")] == 800
     assert found["gsdm_stream_dropped_windows_total", ("q", "s0", "in", "oldest")] == 3
     assert not any(labels[-1] == "tail_samples" for _, labels in found)
+
+
+def test_what_a_query_counted_in_all_is_told_by_stream():
+    totals = {
+        "read": {"in": {"windows": 10, "bytes": 800, "dropped": {"oldest": 3}}},
+        "delivered": {"out": {"windows": 7, "bytes": 70, "dropped": {}}},
+        "dropped": {"late": 2},
+    }
+    figures = values(samples_of({"name": "q", "state": "active", "totals": totals}, {}))
+    assert figures["gsdm_query_read_windows_total", ("q", "in")] == 10
+    assert figures["gsdm_query_read_bytes_total", ("q", "in")] == 800
+    assert figures["gsdm_query_delivered_windows_total", ("q", "out")] == 7
+    assert figures["gsdm_query_delivered_bytes_total", ("q", "out")] == 70
+    assert figures["gsdm_query_dropped_windows_total", ("q", "in", "oldest")] == 3
+    assert figures["gsdm_query_dropped_windows_total", ("q", "", "late")] == 2
+
+
+def test_streams_of_a_query_are_bounded():
+    streams = {f"s{number}": {"windows": 1, "bytes": 8, "dropped": {"late": 1}} for number in range(MAX_STREAMS + 10)}
+    totals = {"read": streams, "delivered": streams, "dropped": {}}
+    counts = Counter(sample.name for sample in samples_of({"name": "q", "state": "active", "totals": totals}, {}))
+    assert counts["gsdm_query_read_windows_total"] == counts["gsdm_query_delivered_bytes_total"] == MAX_STREAMS
+    assert counts["gsdm_query_dropped_windows_total"] == 2 * MAX_STREAMS
 
 
 def test_queries_are_counted_by_state():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gsdm_grid.errors import ChannelError, QueryError, SchemaError
 from gsdm_grid.interfaces import EndOfStream, InterfaceContext, interfaces
 from gsdm_grid.interfaces.player import PlayerSource
-from gsdm_grid.interfaces.raw_iq import RawIqSource
+from gsdm_grid.interfaces.raw_iq import RawIqSource, SampleFormat
 from gsdm_grid.interfaces.recorder import RecorderSink
 from gsdm_grid.interfaces.sigmf import SigmfInterface
 from gsdm_grid.model import PhysicalWindow, create_stream_type
@@ -136,7 +136,7 @@ def test_what_a_npy_file_cannot_hold_is_refused(tmp_path):
     sink.close()
 
 
-def test_large_stored_archives_are_mapped_and_compressed_ones_read(tmp_path):
+def test_large_stored_archives_are_read_piece_by_piece_and_compressed_ones_at_once(tmp_path):
     x = np.arange(200_000 * 4).reshape(-1, 4).astype(np.complex64)
     columns = {"ts": np.arange(200_000), "gain": np.zeros(200_000, np.float32), "x": x}
     np.savez(tmp_path / "stored.npz", **columns)
@@ -327,12 +327,10 @@ def test_interleaved_channels_become_the_vector_attributes_in_order(tmp_path):
     assert source.next(9).x.tolist() == [[12, 15, 18, 21]]
 
 
-def test_samples_that_are_what_the_type_wants_are_not_copied(tmp_path):
-    (tmp_path / "a.iq").write_bytes(np.arange(64).astype(np.complex64).tobytes())
-    options = {"path": tmp_path / "a.iq", "dtype": "cf32_le", "window": 8, "sample_rate": 1}
-    source = opened(RawIqSource(Radio, options))
-    source.next(2)
-    assert np.shares_memory(source.next(2).x, source._recording._raw)
+def test_samples_that_are_what_the_type_wants_are_not_copied_once_they_were_read():
+    layout = SampleFormat.make("raw_iq", Radio, {"dtype": "cf32_le", "window": 8})
+    raw = np.arange(16).astype(np.complex64).view(np.uint8)
+    assert np.shares_memory(layout.decode(Radio, raw, [0, 1]).x, raw)
 
 
 @pytest.mark.parametrize(

@@ -40,3 +40,14 @@ def test_an_interface_counts_on_so_what_it_dropped_is_not_counted_twice():
     totals.add(source(100, dropped_oldest=4, dropped_malformed=0))
     document = totals.document(STREAMS, {"partition.0": source(10, dropped_oldest=5, dropped_oldest_samples=320)})
     assert document["read"]["s"]["dropped"] == {"oldest": 5}
+
+
+def test_interfaces_that_begin_anew_count_from_zero_and_what_those_before_dropped_is_kept():
+    totals = Totals()
+    before = totals.end_interfaces(source(100, dropped_oldest=4, dropped_oldest_samples=320))
+    assert totals.document(STREAMS, {"partition.0": before})["read"]["s"]["dropped"] == {"oldest": 4}
+    totals.add(before)
+    after = totals.end_interfaces(source(10, dropped_oldest=1, dropped_late=2))
+    totals.add(after)
+    document = totals.document(STREAMS, {"partition.0": source(1, dropped_oldest=5)})
+    assert document["read"]["s"] == {"windows": 111, "bytes": 888, "dropped": {"oldest": 10, "late": 2}}

@@ -51,6 +51,34 @@ def test_a_source_that_gives_too_much_is_read_as_far_as_it_was_to_be(reading, co
     assert taken == [(row, row) for row in range(60)]
 
 
+class Placed(StreamInterface):
+    """A source whose windows come with their places, several of them at one; it does not heed what it is asked for."""
+
+    placed = True
+
+    def next(self, limit):
+        ordinals = np.array([0, 1, 1, 1, 2, 2, 5])
+        return self.stream_type.block(ts=ordinals, id=range(7), value=range(7)).stamped(ordinals=ordinals)
+
+
+@pytest.mark.parametrize(("count", "read"), [(1, 1), (2, 4), (4, 4), (5, 6), (7, 7)])
+def test_a_count_that_ends_among_windows_of_one_place_ends_behind_them(reading, count, read):
+    stream, ids = SourceStream("s", Placed(reading, {}), 1 << 20), []
+    stream.cursors["r"] = 0
+    stream.open(InterfaceContext())
+    stream.stop_at = count
+    while not isinstance(item := _refilled(stream), End):
+        ids += item.id.tolist()
+    assert ids == list(range(read))
+
+
+def _refilled(stream):
+    stream.refill()
+    item = stream.peek("r")
+    stream.advance("r")
+    return item
+
+
 def test_a_stream_cannot_begin_before_its_first_window(reading):
     with pytest.raises(InternalError, match="cannot begin at window -1"):
         SourceStream("s", MemorySource(reading, {"items": []}), 1 << 20, -1)
