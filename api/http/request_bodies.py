@@ -85,8 +85,12 @@ def _inside(shape: type[BaseModel] | None, step: int | str) -> type[BaseModel] |
 
 
 def request_body(model: type[BaseModel]) -> dict[str, Any]:
-    """For OpenAPI (``openapi_extra``): the body of a route that uses `parse_body_as`. For flat models."""
-    schema = model.model_json_schema()
+    """For OpenAPI (``openapi_extra``): the body of a route that uses `parse_body_as`.
+
+    Parts of the model must be described elsewhere in the document.
+    """
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
     content = {media_type: {"schema": schema} for media_type in (JSON_TYPES[0], YAML_TYPES[0])}
     return {"requestBody": {"required": True, "content": content}}
 

@@ -22,7 +22,7 @@ from gsdm_grid import Grid
 from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.flow import central
 from gsdm_grid.ids import IdFactory
-from gsdm_grid.spec import RegisteredStream, check_name, parse_stream
+from gsdm_grid.spec import Name, RegisteredStream, checked, parse_stream
 
 RECORD_S = 600.0
 """How long a recording may take."""
@@ -59,7 +59,7 @@ class Segments:
         document = self._source(source, role)
         parse_stream(document, "tap", "source", source=True)
         row = {
-            "id": check_name(name, "name") if name is not None else self._ids.new("segment"),
+            "id": checked(Name, name, "name") if name is not None else self._ids.new("segment"),
             "source": dict(document),
             "windows": windows,
             "recorded": None,

@@ -7,12 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.query_schemas import OperationStatus, Problem
-from api.schemas.registry_schemas import NAME
+from gsdm_grid.spec import BlockBytes, Degree, Name, Placement, Shape
 
 MOST_WINDOWS = 10_000_000
 OptimizationStatus = Literal["searching", "chosen", "verifying", "verified", "published", "failed"]
 Count = Annotated[int, Field(ge=1, le=MOST_WINDOWS)]
-Name = Annotated[str, Field(pattern=NAME)]
 
 
 class _Posted(BaseModel):
@@ -75,12 +74,12 @@ class PostedSearch(_Posted):
     """How to search, and among which plans."""
 
     method: Literal["heuristic", "exhaustive"] = "heuristic"
-    most: int | None = Field(None, ge=1, le=1024, description="Largest degree; else what the pool allows, at most 8.")
+    most: Degree | None = Field(None, description="Largest degree; else what the pool allows, at most 8.")
     degrees: list[Annotated[int, Field(ge=2, le=1024)]] | None = Field(None, max_length=64)
     strategies: list[Annotated[str, Field(max_length=160)]] | None = Field(None, max_length=64)
-    shapes: list[Literal["flat", "tree"]] | None = Field(None, max_length=2)
+    shapes: list[Shape] | None = Field(None, max_length=2)
     runs: list[Annotated[int, Field(ge=1, le=1_000_000)]] | None = Field(None, max_length=16)
-    block_bytes: list[Annotated[int, Field(ge=1 << 12, le=1 << 28)] | None] | None = Field(None, max_length=16)
+    block_bytes: list[BlockBytes | None] | None = Field(None, max_length=16)
     threshold: float = Field(0.05, ge=0, lt=1, description="Least gain for which more sites are tried.")
     short: float = Field(0.125, gt=0, le=1, description="Share of the windows in the first trials.")
     finalists: int = Field(3, ge=1, le=16)
@@ -96,9 +95,7 @@ class PostedOptimization(_Posted):
     inputs: list[str | dict[str, Any]] | None = Field(None, max_length=64)
     segment: str | list[str] | None = Field(None, description="Recorded segments to read instead of the inputs.")
     count: Count = Field(1000, description="Windows of the longest trials.")
-    pool: Literal["grid", "processes", "ray", "spark", "threads"] | None = Field(
-        None, description="Placement; else the coordinator's."
-    )
+    pool: Placement | None = Field(None, description="Placement; else the coordinator's.")
     search: PostedSearch | None = None
     criteria: dict[str, Any] | None = Field(
         None, examples=[{"maximize": "throughput", "subject_to": {"hosts": 6, "p99_ms": 50}}]

@@ -10,7 +10,6 @@ from gsdm_grid.optimizer.candidates import (
     Stage,
     Work,
     planned_flow,
-    read_plan,
     strategies_of,
 )
 from gsdm_grid.optimizer.choice import Choice, Failure, Outcome, Tried, choose
@@ -44,7 +43,6 @@ __all__ = [
     "planned_flow",
     "quietest",
     "read_criteria",
-    "read_plan",
     "replayed",
     "stages_of",
     "stale",

@@ -29,7 +29,7 @@ from gsdm_grid.optimizer import (
     read_criteria,
 )
 from gsdm_grid.plan import PlacementPolicy, StreamSpec, placement_policy
-from gsdm_grid.spec import RegisteredStream
+from gsdm_grid.spec import RegisteredStream, query_options
 from gsdm_grid.trials.trial_runs import TrialRun, pool_limits, run_trial
 
 TEMPLATES = ("PCC", "pipe")
@@ -118,9 +118,8 @@ def _run(
             search.space.flow(request.plan),
             inputs,
             count=request.count,
-            placement=placement,
-            block_bytes=request.plan.block_bytes,
             latency=search.criteria.needs_latency,
+            options=query_options(placement=placement, block_bytes=request.plan.block_bytes),
         )
         outcome = outcome_of(grid, trial)
         search.tell(request.key, outcome)

@@ -7,7 +7,7 @@ from gsdm_grid.errors import FlowError, QueryError, UnknownName
 from gsdm_grid.flow import TEMPLATES
 from gsdm_grid.interfaces import interfaces, register_stream_interface
 from gsdm_grid.model import TypeRegistry, create_stream_type
-from gsdm_grid.spec.specification import Stop, parse, with_degree
+from gsdm_grid.spec import Stop, parse, with_degree
 
 RADIO = {"type": "Radio", "interface": "gsdm_grid.apps.radio:SyntheticRadio", "options": {"window": 64}}
 SOURCES = {"antenna": RADIO}
