@@ -20,6 +20,7 @@ from starlette.requests import Request
 
 from api.errors import Problem
 from api.services import services_of
+from gsdm_grid.spec import steps_of
 
 JSON_TYPES = ("application/json",)
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
@@ -53,7 +54,7 @@ async def parse_body_as(request: Request, model: type[Model]) -> Model:
         return model.model_validate(document, strict=True)
     except ValidationError as error:
         listed = error.errors(include_url=False, include_input=False)[:20]
-        found = [{"path": ".".join(str(step) for step in one["loc"]), "reason": _reason(one, model)} for one in listed]
+        found = [{"path": ".".join(map(str, steps_of(one["loc"]))), "reason": _reason(one, model)} for one in listed]
         detail = "; ".join(f"{one['path']}: {one['reason']}" for one in found[:3])
         raise Problem("invalid-request", detail, errors=found) from None
 

@@ -167,7 +167,8 @@ def fingerprint(document: Mapping[str, Any], placement: str, sources: Sources, s
     for one in document["inputs"]:
         found = _source_of(one, sources, segments)
         options = {name: value for name, value in (found.get("options") or {}).items() if name not in PACE}
-        streams.append({"type": found.get("type"), "interface": found.get("interface"), "options": options})
+        order = {"order": found["order"]} if found.get("order") is not None else {}
+        streams.append({"type": found.get("type"), "interface": found.get("interface"), "options": options, **order})
     with suppress(GsdmError):  # a flow that cannot be optimized stands for itself
         document = without_plan(document)
     work = {name: document.get(name) for name in ("function", "params", "flow")}

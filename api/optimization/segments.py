@@ -123,11 +123,10 @@ class Segments:
 
     def document(self, segment_id: str) -> dict[str, Any]:
         """A recorded segment as the document of an input stream."""
-        return {
-            "type": self.recorded(segment_id)["source"]["type"],
-            "interface": "player",
-            "options": {"path": str(self._path(segment_id))},
-        }
+        source = self.recorded(segment_id)["source"]
+        arrival = {"order": "arrival"} if source.get("order") == "arrival" else {}  # else it was sorted when recorded
+        options = {"path": str(self._path(segment_id))}
+        return {"type": source["type"], "interface": "player", "options": options, **arrival}
 
     def exists(self, segment_id: str) -> bool:
         """Whether there is a segment of this id, recorded or not."""

@@ -16,7 +16,7 @@ from gsdm_grid.optimizer.choice import Choice, Failure, Outcome, Tried, choose
 from gsdm_grid.optimizer.criteria import Criteria, read_criteria
 from gsdm_grid.optimizer.fixed_plans import stages_of
 from gsdm_grid.optimizer.plan_space import Limits, PlanSpace
-from gsdm_grid.optimizer.search import Search, SearchOptions, TrialRequest, replayed
+from gsdm_grid.optimizer.search import Method, Search, SearchOptions, TrialRequest, replayed
 from gsdm_grid.optimizer.staleness import stale, stale_data, work_fingerprint
 from gsdm_grid.optimizer.trial_result import PARTS, TrialResult, measured, quietest
 
@@ -28,6 +28,7 @@ __all__ = [
     "Criteria",
     "Failure",
     "Limits",
+    "Method",
     "Outcome",
     "Parallel",
     "PlanSpace",

@@ -9,6 +9,7 @@ from gsdm_grid.spec.document_model import (
     DocumentModel,
     Name,
     checked,
+    steps_of,
 )
 from gsdm_grid.spec.open_plans import with_degree, with_plan, without_plan, work_of
 from gsdm_grid.spec.plan_member import AUTO, Shape, parse_plan
@@ -56,6 +57,7 @@ __all__ = [
     "register_input_stream",
     "register_result_stream",
     "shared_unless_told",
+    "steps_of",
     "with_degree",
     "with_plan",
     "without_plan",

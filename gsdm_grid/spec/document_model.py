@@ -126,7 +126,8 @@ class DocumentModel(BaseModel):
 
     def only(self, *allowed: str) -> None:
         """Refuse other members than these, of a document that may have either these or others."""
-        other = next((name for name in type(self).model_fields if self.given(name) and name not in allowed), None)
+        members = (name for name in type(self).model_fields if name in self.model_fields_set)
+        other = next((name for name in members if name not in allowed), None)
         if other is not None:
             raise wrong(f"has no member {other!r}; allowed: {', '.join(allowed)}")
 
@@ -212,9 +213,14 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
     return TypeAdapter(shape)
 
 
+def steps_of(location: Iterable[int | str]) -> list[int | str]:
+    """Where in its document an error of pydantic is, without what only our unions know."""
+    return [step for step in location if not (isinstance(step, str) and step.startswith(_TAG))]
+
+
 def _translated(error: ValidationError, place: str, whole: str) -> QueryError:
     first = error.errors(include_url=False)[0]
-    steps = [step for step in first["loc"] if not (isinstance(step, str) and step.startswith(_TAG))]
+    steps = steps_of(first["loc"])
     context = first.get("ctx", {})
     if first["type"] == REASON and context.get("member"):
         steps.append(context["member"])

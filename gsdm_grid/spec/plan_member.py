@@ -12,7 +12,7 @@ from gsdm_grid.optimizer import CENTRAL, Candidate, Parallel
 from gsdm_grid.spec.document_model import COMPOSED, PLAIN, DocumentModel, Reason, checked, plain_unless
 
 AUTO = "auto"
-_WORD = Reason("must be central, auto, or a mapping with strategy and degree")
+_MAPPING = "a mapping with strategy and degree"
 _AtLeastOne = Annotated[int, Field(ge=1), Reason("must be a whole number")]
 Shape = Literal["flat", "tree"]
 
@@ -33,7 +33,9 @@ class ParallelDocument(DocumentModel):
 
 
 StagePlan = Annotated[
-    Annotated[Literal["central"], _WORD, PLAIN] | Annotated[ParallelDocument, COMPOSED], plain_unless()
+    Annotated[Literal["central"], Reason(f"must be central, or {_MAPPING}"), PLAIN]
+    | Annotated[ParallelDocument, COMPOSED],
+    plain_unless(),
 ]
 
 
@@ -61,7 +63,7 @@ def _form(value: Any) -> str:
 
 
 PlanDocument = Annotated[
-    Annotated[Literal["central", "auto"], _WORD, PLAIN]
+    Annotated[Literal["central", "auto"], Reason(f"must be central, auto, or {_MAPPING}"), PLAIN]
     | Annotated[ParallelDocument, COMPOSED]
     | Annotated[FusedDocument, _FUSED]
     | Annotated[StagesDocument, _STAGES],
