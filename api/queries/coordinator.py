@@ -455,7 +455,7 @@ class Coordinator:
         elif action in ("activate", "run"):
             if query.state != "installed":
                 self._install(query)
-            self._activate(query, Stop(**operation["params"].get("stop") or {}))
+            self._activate(query, parse_stop(operation["params"].get("stop")))
         elif operation["params"].get("mode") == "immediate":
             left = query.uninstall() if query.state != "compiled" else []
             self._settle()
@@ -594,7 +594,7 @@ class Coordinator:
             self._install(query)
         if desired == "active" and query.state == "installed":
             run = row["run"] or {}
-            stop = Stop(**run.get("stop") or self._resolve(row).stop.to_json())
+            stop = parse_stop(run["stop"]) if run.get("stop") else self._resolve(row).stop
             if run.get("running") and stop.count is not None:
                 query.activate(upto=run["base"] + stop.count)
             elif run.get("running") and stop.time_s is not None:

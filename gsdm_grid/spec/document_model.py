@@ -8,9 +8,11 @@ document, what came, and what is allowed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from numbers import Integral
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
@@ -148,8 +150,10 @@ def _mapping_or_nothing(value: Any) -> dict[str, Any] | None:
 
 
 def _whole(value: Any) -> Any:
-    """What is behind the point has always been left out here; ``1e6`` is a fraction to YAML."""
-    return int(value) if isinstance(value, float) and abs(value) < 2**62 else value
+    """What is behind the point has always been left out here; ``1e6`` is a fraction to YAML. NumPy has integers too."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    return int(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
 MAPPING = BeforeValidator(mapping)

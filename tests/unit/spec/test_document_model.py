@@ -2,11 +2,12 @@
 
 from typing import Annotated
 
+import numpy as np
 import pytest
 from pydantic import Field
 
 from gsdm_grid.errors import FlowError, UnknownName
-from gsdm_grid.spec import DocumentModel, QuerySpecification, checked
+from gsdm_grid.spec import DocumentModel, QuerySpecification, checked, query_options
 from gsdm_grid.spec.document_model import COMPOSED, PLAIN, NameOf, Reason, plain_unless
 
 Share = Annotated[float, Field(gt=0, lt=1), Reason("must be a share between 0 and 1")]
@@ -79,6 +80,17 @@ def test_large_bounds_are_said_as_people_write_them():
     seconds = Annotated[float, Field(ge=0.001, le=1e9), Reason("must be a number")]
     with pytest.raises(FlowError, match=r"from 0\.001 to 1e9, got nan"):
         checked(seconds, float("nan"), "time_s")
+
+
+@pytest.mark.parametrize(("given", "taken"), [(1e6, 1_000_000), (5000.5, 5000), (np.int64(8192), 8192), (4096, 4096)])
+def test_a_size_of_physical_windows_is_taken_as_a_whole_number(given, taken):
+    assert query_options(block_bytes=given).block_bytes == taken
+
+
+@pytest.mark.parametrize("given", [True, "8192", float("nan"), float("inf"), 2**70, 1e300, 4095.9])
+def test_what_is_no_size_of_physical_windows_is_refused(given):
+    with pytest.raises(FlowError, match="block_bytes: must be a whole number from 4096 to 268435456, got"):
+        query_options(block_bytes=given)
 
 
 def test_openapi_has_the_bounds_that_are_checked():
