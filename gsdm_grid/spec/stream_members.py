@@ -27,6 +27,7 @@ from gsdm_grid.spec.document_model import (
 class OrderDocument(DocumentModel):
     """How much earlier than one before it a window may be, and what becomes of what is earlier still."""
 
+    refusal = "unknown member"
     within: Annotated[float, Field(ge=0, allow_inf_nan=False), Reason("expected a number of seconds")] = 0.0
     late: Annotated[Late, Reason(f"expected one of {', '.join(get_args(Late))}")] = "fail"
 
