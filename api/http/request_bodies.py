@@ -10,17 +10,18 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, TypeVar, get_args
 
 import yaml
 from anyio import to_thread
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.requests import Request
 
 from api.errors import Problem
 from api.services import services_of
-from gsdm_grid.spec import steps_of
+from gsdm_grid.spec import OUR_ERRORS, reason_of, steps_of
 
 JSON_TYPES = ("application/json",)
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
@@ -53,16 +54,18 @@ async def parse_body_as(request: Request, model: type[Model]) -> Model:
     try:
         return model.model_validate(document, strict=True)
     except ValidationError as error:
-        listed = error.errors(include_url=False, include_input=False)[:20]
-        found = [{"path": ".".join(map(str, steps_of(one["loc"]))), "reason": _reason(one, model)} for one in listed]
+        listed = error.errors(include_url=False)[:20]
+        found = [{"path": ".".join(map(str, steps_of(one))), "reason": _reason(one, model)} for one in listed]
         detail = "; ".join(f"{one['path']}: {one['reason']}" for one in found[:3])
         raise Problem("invalid-request", detail, errors=found) from None
 
 
-def _reason(one: Mapping[str, Any], model: type[BaseModel]) -> str:
+def _reason(one: ErrorDetails, model: type[BaseModel]) -> str:
     """What is wrong, in a sentence; of a member that nobody knows, which ones are allowed beside it."""
+    if one["type"] in OUR_ERRORS:
+        return reason_of(one)
     if one["type"] != "extra_forbidden":
-        return str(one["msg"])
+        return one["msg"]
     shape: type[BaseModel] | None = model
     for step in one["loc"][:-1]:
         shape = _inside(shape, step)

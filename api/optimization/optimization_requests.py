@@ -21,13 +21,13 @@ from gsdm_grid.optimizer import (
     Limits,
     PlanSpace,
     SearchOptions,
-    read_criteria,
     work_fingerprint,
 )
 from gsdm_grid.plan import placement_policy
 from gsdm_grid.spec import (
     RegisteredStream,
     ResolvedQuery,
+    parse_criteria,
     without_plan,
     work_of,
 )
@@ -130,7 +130,7 @@ def read_request(given: Mapping[str, Any], role: str, queries: Queries, segments
     """Check a request, or say at which place it is wrong."""
     document = without_plan(_document(given))
     query = queries.checked({**document, "plan": "central"}, role)
-    criteria = read_criteria(given.get("criteria"))
+    criteria = parse_criteria(given.get("criteria"))
     search = dict(given.get("search") or {})
     options = SearchOptions(
         count=given.get("count", SearchOptions.count),

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.query_schemas import OperationStatus, Problem
 from gsdm_grid.optimizer import Method, SearchOptions
-from gsdm_grid.spec import BlockBytes, Degree, Name, Placement, Shape
+from gsdm_grid.spec import BlockBytes, CriteriaDocument, Degree, Name, Placement, Shape
 
 MOST_WINDOWS = 10_000_000
 OptimizationStatus = Literal["searching", "chosen", "verifying", "verified", "published", "failed"]
@@ -102,7 +102,7 @@ class PostedOptimization(_Posted):
     count: Count = Field(SearchOptions.count, description="Windows of the longest trials.")
     pool: Placement | None = Field(None, description="Placement; else the coordinator's.")
     search: PostedSearch | None = None
-    criteria: dict[str, Any] | None = Field(
+    criteria: CriteriaDocument | None = Field(
         None, examples=[{"maximize": "throughput", "subject_to": {"hosts": 6, "p99_ms": 50}}]
     )
     driver: Literal["coordinator", "client"] = "coordinator"

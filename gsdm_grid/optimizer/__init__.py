@@ -13,7 +13,7 @@ from gsdm_grid.optimizer.candidates import (
     strategies_of,
 )
 from gsdm_grid.optimizer.choice import Choice, Failure, Outcome, Tried, choose
-from gsdm_grid.optimizer.criteria import Criteria, read_criteria
+from gsdm_grid.optimizer.criteria import FIGURES, LARGER_IS_BETTER, Criteria
 from gsdm_grid.optimizer.fixed_plans import stages_of
 from gsdm_grid.optimizer.plan_space import Limits, PlanSpace
 from gsdm_grid.optimizer.search import Method, Search, SearchOptions, TrialRequest, replayed
@@ -22,6 +22,8 @@ from gsdm_grid.optimizer.trial_result import PARTS, TrialResult, measured, quiet
 
 __all__ = [
     "CENTRAL",
+    "FIGURES",
+    "LARGER_IS_BETTER",
     "PARTS",
     "Candidate",
     "Choice",
@@ -43,7 +45,6 @@ __all__ = [
     "measured",
     "planned_flow",
     "quietest",
-    "read_criteria",
     "replayed",
     "stages_of",
     "stale",

@@ -3,12 +3,15 @@
 Nothing here runs a query; that is the business of `gsdm_grid.coordination`.
 """
 
+from gsdm_grid.spec.criteria import CriteriaDocument, parse_criteria
 from gsdm_grid.spec.document_model import (
+    OUR_ERRORS,
     BlockBytes,
     Degree,
     DocumentModel,
     Name,
     checked,
+    reason_of,
     steps_of,
 )
 from gsdm_grid.spec.open_plans import with_degree, with_plan, without_plan, work_of
@@ -31,8 +34,10 @@ from gsdm_grid.spec.stream_registration import RegisteredStream, register_input_
 __all__ = [
     "AUTO",
     "KEPT",
+    "OUR_ERRORS",
     "Autoscale",
     "BlockBytes",
+    "CriteriaDocument",
     "Degree",
     "DocumentModel",
     "Kind",
@@ -48,12 +53,14 @@ __all__ = [
     "checked",
     "flow_of",
     "parse",
+    "parse_criteria",
     "parse_demands",
     "parse_order",
     "parse_plan",
     "parse_stop",
     "parse_stream",
     "query_options",
+    "reason_of",
     "register_input_stream",
     "register_result_stream",
     "shared_unless_told",

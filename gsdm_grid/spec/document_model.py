@@ -27,7 +27,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from gsdm_grid.errors import FlowError, QueryError, UnknownName
 from gsdm_grid.ids import NAME
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 # -- what is wrong ----------------------------------------------------------------------------------------------------
 
-REASON, MISFIT, UNKNOWN = "reason", "misfit", "unknown_name"
+OUR_ERRORS = REASON, MISFIT, UNKNOWN = "reason", "misfit", "unknown_name"
 """Types of our own errors: with a reason of their own; with the reason that a type names; a name nobody registered."""
 
 
@@ -80,7 +80,7 @@ class NameOf:
         return core_schema.custom_error_schema(
             core_schema.literal_schema(known),
             custom_error_type=UNKNOWN,
-            custom_error_message=f"is no known {self.kind}; known: {', '.join(known)}",
+            custom_error_message="unknown {kind}",
             custom_error_context={"kind": self.kind, "known": known},
         )
 
@@ -217,24 +217,28 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
     return TypeAdapter(shape)
 
 
-def steps_of(location: Iterable[int | str]) -> list[int | str]:
-    """Where in its document an error of pydantic is, without what only our unions know."""
-    return [step for step in location if not (isinstance(step, str) and step.startswith(_TAG))]
-
-
 def _translated(error: ValidationError, place: str, whole: str) -> QueryError:
     first = error.errors(include_url=False)[0]
-    steps = steps_of(first["loc"])
-    context = first.get("ctx", {})
-    if first["type"] == REASON and context.get("member"):
-        steps.append(context["member"])
-    value = first["input"]
-    if first["type"] == UNKNOWN and isinstance(value, str):
-        return UnknownName(context["kind"], value[:80], context["known"], _path(place, steps))
-    return FlowError(_path(place, steps) or whole, _reason(first["type"], first["msg"], value))
+    path = _path(place, steps_of(first))
+    if first["type"] == UNKNOWN and isinstance(first["input"], str):
+        return UnknownName(first["ctx"]["kind"], first["input"][:80], first["ctx"]["known"], path)
+    return FlowError(path or whole, reason_of(first))
 
 
-def _reason(kind: str, message: str, value: Any) -> str:
+def steps_of(error: ErrorDetails) -> list[int | str]:
+    """Where in its document something is wrong, without what only our unions know."""
+    steps = [step for step in error["loc"] if not (isinstance(step, str) and step.startswith(_TAG))]
+    if error["type"] == UNKNOWN and steps[-1:] == ["[key]"]:
+        return steps[:-2]  # the name of a member: the reason has it
+    member = error.get("ctx", {}).get("member") if error["type"] == REASON else None
+    return steps if member is None else [*steps, member]
+
+
+def reason_of(error: ErrorDetails) -> str:
+    """What is wrong, in our words."""
+    kind, message, value = error["type"], error["msg"], error["input"]
+    if kind == UNKNOWN and isinstance(value, str):
+        return str(UnknownName(error["ctx"]["kind"], value[:80], error["ctx"]["known"]))
     expected = {"list_type": "a list", "bool_type": "true or false", "string_type": "text", UNKNOWN: "text"}
     if kind in expected:
         return f"expected {expected[kind]}, got {kind_of(value)}"
