@@ -33,6 +33,7 @@ from api.services import Services
 from api.settings import ServiceSettings
 from api.store import Store
 from gsdm_grid import __version__
+from gsdm_grid.spec import QuerySpecification
 
 ROUTERS = (
     queries,
@@ -128,8 +129,8 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         schemas = made.setdefault("components", {}).setdefault("schemas", {})
         schemas["Problem"] = query_schemas.Problem.model_json_schema()
-        schemas["QuerySpecification"] = query_schemas.SPECIFICATION
-        for posted in (optimization_schemas.PostedOptimization, optimization_schemas.PostedRound):
+        posted_models = (QuerySpecification, optimization_schemas.PostedOptimization, optimization_schemas.PostedRound)
+        for posted in posted_models:
             described = posted.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas |= {**described.pop("$defs", {}), posted.__name__: described}
         for unused in ("HTTPValidationError", "ValidationError"):

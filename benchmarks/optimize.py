@@ -24,7 +24,7 @@ from gsdm_grid.optimizer.choice import Choice
 from gsdm_grid.optimizer.criteria import Criteria
 from gsdm_grid.optimizer.plan_space import Limits, PlanSpace
 from gsdm_grid.optimizer.search import Method, Search, SearchOptions
-from gsdm_grid.spec import RegisteredStream
+from gsdm_grid.spec import QueryOptions, RegisteredStream
 from gsdm_grid.trials.plan_search import optimize, plan_space
 from gsdm_grid.trials.trial_runs import TrialRun, run_trial
 
@@ -77,7 +77,7 @@ def measured_again(
     costs: list[list[float]] = [[] for _ in plans]
     for _ in range(rounds):
         for number, plan in enumerate(plans):
-            trial = TrialRun(space.flow(plan), inputs, count=count, block_bytes=plan.block_bytes)
+            trial = TrialRun(space.flow(plan), inputs, count=count, options=QueryOptions(block_bytes=plan.block_bytes))
             costs[number].append(run_trial(grid, trial).figures()["cost_s"])
     return [median(found) for found in costs]
 

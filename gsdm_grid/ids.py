@@ -1,4 +1,4 @@
-"""Names for things that the system creates: queries, streams, installations.
+"""Names: which ones people may give, and those of things that the system creates: queries, streams, installations.
 
 Ids are short, readable and unique enough to be shown to people; the source of randomness is injected so that
 tests can fix them.
@@ -10,6 +10,8 @@ import itertools
 import secrets
 from collections.abc import Callable
 
+NAME = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$"
+"""What queries, streams, segments and tokens may be called."""
 TokenSource = Callable[[], str]
 
 

@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, TypeVar, get_args
 
 import yaml
 from anyio import to_thread
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.requests import Request
 
 from api.errors import Problem
 from api.services import services_of
+from gsdm_grid.spec import OUR_ERRORS, reason_of, steps_of
 
 JSON_TYPES = ("application/json",)
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
@@ -52,16 +54,18 @@ async def parse_body_as(request: Request, model: type[Model]) -> Model:
     try:
         return model.model_validate(document, strict=True)
     except ValidationError as error:
-        listed = error.errors(include_url=False, include_input=False)[:20]
-        found = [{"path": ".".join(str(step) for step in one["loc"]), "reason": _reason(one, model)} for one in listed]
+        listed = error.errors(include_url=False)[:20]
+        found = [{"path": ".".join(map(str, steps_of(one))), "reason": _reason(one, model)} for one in listed]
         detail = "; ".join(f"{one['path']}: {one['reason']}" for one in found[:3])
         raise Problem("invalid-request", detail, errors=found) from None
 
 
-def _reason(one: Mapping[str, Any], model: type[BaseModel]) -> str:
+def _reason(one: ErrorDetails, model: type[BaseModel]) -> str:
     """What is wrong, in a sentence; of a member that nobody knows, which ones are allowed beside it."""
+    if one["type"] in OUR_ERRORS:
+        return reason_of(one)
     if one["type"] != "extra_forbidden":
-        return str(one["msg"])
+        return one["msg"]
     shape: type[BaseModel] | None = model
     for step in one["loc"][:-1]:
         shape = _inside(shape, step)
@@ -85,8 +89,12 @@ def _inside(shape: type[BaseModel] | None, step: int | str) -> type[BaseModel] |
 
 
 def request_body(model: type[BaseModel]) -> dict[str, Any]:
-    """For OpenAPI (``openapi_extra``): the body of a route that uses `parse_body_as`. For flat models."""
-    schema = model.model_json_schema()
+    """For OpenAPI (``openapi_extra``): the body of a route that uses `parse_body_as`.
+
+    Parts of the model must be described elsewhere in the document.
+    """
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
     content = {media_type: {"schema": schema} for media_type in (JSON_TYPES[0], YAML_TYPES[0])}
     return {"requestBody": {"required": True, "content": content}}
 

@@ -21,13 +21,13 @@ from gsdm_grid.optimizer import (
     Limits,
     PlanSpace,
     SearchOptions,
-    read_criteria,
     work_fingerprint,
 )
 from gsdm_grid.plan import placement_policy
 from gsdm_grid.spec import (
-    QuerySpecification,
     RegisteredStream,
+    ResolvedQuery,
+    parse_criteria,
     without_plan,
     work_of,
 )
@@ -59,7 +59,7 @@ class Queries(Sources, Protocol):
     def trial_share(self) -> float:
         """Share of a pool's hosts that trials may use."""
 
-    def checked(self, given: Any, role: str) -> QuerySpecification:
+    def checked(self, given: Any, role: str) -> ResolvedQuery:
         """A specification, checked for a role."""
 
 
@@ -97,8 +97,8 @@ class OptimizationSetup:
         """The plans to choose from."""
         work = work_of(self.document)
         assert work is not None
-        specification = queries.checked({**self.document, "plan": "central"}, "admin")
-        counter = hosts_counter([one.spec() for one in specification.inputs], placement_policy(self.placement))
+        query = queries.checked({**self.document, "plan": "central"}, "admin")
+        counter = hosts_counter([one.spec() for one in query.inputs], placement_policy(self.placement))
         return PlanSpace(work, self.limits, len(self.inputs), counter)
 
     def to_json(self) -> dict[str, Any]:
@@ -129,8 +129,8 @@ class OptimizationSetup:
 def read_request(given: Mapping[str, Any], role: str, queries: Queries, segments: Segments) -> OptimizationSetup:
     """Check a request, or say at which place it is wrong."""
     document = without_plan(_document(given))
-    specification = queries.checked({**document, "plan": "central"}, role)
-    criteria = read_criteria(given.get("criteria"))
+    query = queries.checked({**document, "plan": "central"}, role)
+    criteria = parse_criteria(given.get("criteria"))
     search = dict(given.get("search") or {})
     options = SearchOptions(
         count=given.get("count", SearchOptions.count),
@@ -138,7 +138,7 @@ def read_request(given: Mapping[str, Any], role: str, queries: Queries, segments
     )
     placement = given.get("pool") or document.get("placement") or queries.grid.placement.name
     placement_policy(placement)
-    inputs, to_record, window_bytes = _inputs(given, document, specification.inputs, options.count, segments)
+    inputs, to_record, window_bytes = _inputs(given, document, query.inputs, options.count, segments)
     driver = given.get("driver", "coordinator")
     if to_record and driver == "client":
         raise FlowError("inputs", f"input {to_record[0]} cannot be read more than once: record a segment of it first")
@@ -147,17 +147,17 @@ def read_request(given: Mapping[str, Any], role: str, queries: Queries, segments
     if window_bytes and "runs" not in search:
         limits = replace(limits, runs=_runs(queries.grid.block_bytes, window_bytes, options.short_count))
     return OptimizationSetup(
-        document,
-        inputs,
-        fingerprint(document, placement, queries, segments),
-        limits,
-        options,
-        criteria,
-        driver,
-        placement,
-        to_record,
-        window_bytes,
-        tuple(_segment_ids(given)),
+        document=document,
+        inputs=inputs,
+        work=fingerprint(document, placement, queries, segments),
+        limits=limits,
+        options=options,
+        criteria=criteria,
+        driver=driver,
+        placement=placement,
+        to_record=to_record,
+        window_bytes=window_bytes,
+        segments=tuple(_segment_ids(given)),
     )
 
 
@@ -167,7 +167,8 @@ def fingerprint(document: Mapping[str, Any], placement: str, sources: Sources, s
     for one in document["inputs"]:
         found = _source_of(one, sources, segments)
         options = {name: value for name, value in (found.get("options") or {}).items() if name not in PACE}
-        streams.append({"type": found.get("type"), "interface": found.get("interface"), "options": options})
+        order = {"order": found["order"]} if found.get("order") is not None else {}
+        streams.append({"type": found.get("type"), "interface": found.get("interface"), "options": options, **order})
     with suppress(GsdmError):  # a flow that cannot be optimized stands for itself
         document = without_plan(document)
     work = {name: document.get(name) for name in ("function", "params", "flow")}

@@ -22,7 +22,7 @@ from gsdm_grid import Grid
 from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.flow import central
 from gsdm_grid.ids import IdFactory
-from gsdm_grid.spec import RegisteredStream, check_name, parse_stream
+from gsdm_grid.spec import Name, RegisteredStream, checked, parse_stream
 
 RECORD_S = 600.0
 """How long a recording may take."""
@@ -59,7 +59,7 @@ class Segments:
         document = self._source(source, role)
         parse_stream(document, "tap", "source", source=True)
         row = {
-            "id": check_name(name, "name") if name is not None else self._ids.new("segment"),
+            "id": checked(Name, name, "name") if name is not None else self._ids.new("segment"),
             "source": dict(document),
             "windows": windows,
             "recorded": None,
@@ -123,11 +123,10 @@ class Segments:
 
     def document(self, segment_id: str) -> dict[str, Any]:
         """A recorded segment as the document of an input stream."""
-        return {
-            "type": self.recorded(segment_id)["source"]["type"],
-            "interface": "player",
-            "options": {"path": str(self._path(segment_id))},
-        }
+        source = self.recorded(segment_id)["source"]
+        arrival = {"order": "arrival"} if source.get("order") == "arrival" else {}  # else it was sorted when recorded
+        options = {"path": str(self._path(segment_id))}
+        return {"type": source["type"], "interface": "player", "options": options, **arrival}
 
     def exists(self, segment_id: str) -> bool:
         """Whether there is a segment of this id, recorded or not."""

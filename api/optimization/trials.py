@@ -21,7 +21,7 @@ from gsdm_grid import Grid
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.interfaces import interfaces
 from gsdm_grid.plan import placement_policy
-from gsdm_grid.spec import QuerySpecification, RegisteredStream
+from gsdm_grid.spec import RegisteredStream, ResolvedQuery
 from gsdm_grid.trials import (
     TrialRun,
     run_trial,
@@ -37,7 +37,7 @@ class Trials:
         self,
         store: Store,
         operations: Operations,
-        checked: Callable[[Any, str], QuerySpecification],
+        checked: Callable[[Any, str], ResolvedQuery],
         grid: Callable[[], Grid],
         watch: CrashWatch,
     ) -> None:
@@ -187,19 +187,15 @@ class Trials:
             return self._pools.setdefault(placement or self._grid().placement.name, threading.Lock())
 
     def _run(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = self._checked(row["specification"], "admin")  # who may submit it was checked when it was submitted
+        query = self._checked(row["specification"], "admin")  # who may submit it was checked when it was submitted
         trial = TrialRun(
-            wanted.flow,
-            [_alone_where_possible(stream) for stream in wanted.inputs],
-            len(wanted.outputs),
+            query.flow,
+            [_alone_where_possible(stream) for stream in query.inputs],
+            len(query.outputs),
             row["count"],
             row["id"],
-            wanted.schedule,
-            wanted.flush_s,
-            wanted.placement,
-            wanted.block_bytes,
-            bool(row["latency"]),
-            wanted.demands,
+            latency=bool(row["latency"]),
+            options=query.specification,
         )
         load = os.getloadavg()[0]
         began_s = time.monotonic()

@@ -44,7 +44,7 @@ from gsdm_grid.plan import (
 )
 from gsdm_grid.spec import (
     KEPT,
-    QuerySpecification,
+    ResolvedQuery,
     Stop,
     parse,
     parse_stop,
@@ -80,7 +80,7 @@ class Coordinator:
         self._changes: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
         self._grid: Grid | None = None
         self._pools = own_pools(settings.grid)
-        self._specifications: dict[str, QuerySpecification] = {}
+        self._resolved: dict[str, ResolvedQuery] = {}
         self._logs: dict[tuple[str, str], ResultLog] = {}
         self._ran: dict[str, bool] = {}
         self._replaced: dict[str, ContinuousQuery] = {}  # by name: another takes its place, and counts on
@@ -166,10 +166,10 @@ class Coordinator:
 
     def submit(self, given: Any, token_id: str, role: str) -> dict[str, Any]:
         """Check a specification and store it as a new query."""
-        specification = self.checked(given, role)
+        query = self.checked(given, role)
         now_s = time.time()
         row = {
-            "name": specification.name,
+            "name": query.name,
             "specification": given,
             "desired": "specified",
             "state": "specified",
@@ -193,18 +193,18 @@ class Coordinator:
             try:
                 with self._store.begin() as connection:
                     connection.execute(queries.insert().values(**row))
-                    connection.execute(_event(specification.name, "specified", None))
+                    connection.execute(_event(query.name, "specified", None))
             except sa.exc.IntegrityError:
-                taken = f"there is a query named {specification.name!r} already: remove it, or choose another name"
-                raise Problem("name-taken", taken, name=specification.name) from None
-            self._specifications[specification.name] = specification
+                taken = f"there is a query named {query.name!r} already: remove it, or choose another name"
+                raise Problem("name-taken", taken, name=query.name) from None
+            self._resolved[query.name] = query
         return self._view(row)
 
     def replace(self, name: str, given: Any, role: str, if_match: str | None) -> dict[str, Any]:
         """Give a query that is not installed another specification; what was kept of its results goes."""
-        specification = self.checked({**given, "name": given.get("name", name)}, role)
-        if specification.name != name:
-            raise FlowError("name", f"is {specification.name!r}, but the query's is {name!r}")
+        query = self.checked({**given, "name": given.get("name", name)}, role)
+        if query.name != name:
+            raise FlowError("name", f"is {query.name!r}, but the query's is {name!r}")
         with self._lock:
             row = self._row(name, if_match)
             pending = self._pending(name)
@@ -223,7 +223,7 @@ class Coordinator:
                     .values(**values, **changed, version=queries.c.version + 1)
                 )
                 connection.execute(_event(name, "specified", "another specification"))
-            self._specifications[name] = specification
+            self._resolved[name] = query
         return self.view(name)
 
     def act(
@@ -279,7 +279,7 @@ class Coordinator:
 
     def flow(self, name: str) -> DataFlow:
         """The data flow of a query."""
-        return self._specification(self._row(name)).flow
+        return self._resolve(self._row(name)).flow
 
     def plan(self, name: str) -> dict[str, Any]:
         """The compiled plan of a query, without the code of its functions."""
@@ -298,7 +298,7 @@ class Coordinator:
     def compiled(self, name: str) -> Plan:
         """The plan of a query, as it is or would be compiled."""
         row = self._row(name)
-        return Plan.from_json(row["plan"]) if row["plan"] else self._compiled(self._specification(row))
+        return Plan.from_json(row["plan"]) if row["plan"] else self._compiled(self._resolve(row))
 
     def statistics(self, name: str) -> dict[str, Any]:
         """The latest statistics of each site of a query."""
@@ -340,12 +340,12 @@ class Coordinator:
     def result_log(self, name: str, stream: str | None) -> ResultLog:
         """What is kept of a result stream; it is there from the moment the query is submitted."""
         row = self._row(name)
-        specification = self._specification(row)
-        if not specification.kept:
+        kept = self._resolve(row).kept
+        if not kept:
             raise Problem("not-found", f"query {name!r} keeps no results here: its result streams go elsewhere")
-        wanted = stream or specification.kept[0]
-        if wanted not in specification.kept:
-            known = ", ".join(specification.kept)
+        wanted = stream or kept[0]
+        if wanted not in kept:
+            known = ", ".join(kept)
             raise Problem("not-found", f"query {name!r} keeps no result stream {wanted!r}; kept: {known}")
         with self._lock:
             if (name, wanted) in self._logs:
@@ -371,7 +371,7 @@ class Coordinator:
         if not isinstance(given, Mapping):
             raise FlowError("source", f"expected the name of a source or a mapping, got {type(given).__name__}")
         check_stream(given, "source", cast(Role, role), self.settings.data_folders, self.settings.allowed_modules)
-        return {name: value for name, value in given.items() if name in ("type", "interface", "options")}
+        return {name: value for name, value in given.items() if name in ("type", "interface", "options", "order")}
 
     def _adopt(self, *chosen: Any) -> list[Any]:
         return self.chosen_plans.adopt(*chosen)
@@ -462,7 +462,7 @@ class Coordinator:
         elif action in ("activate", "run"):
             if query.state != "installed":
                 self._install(query)
-            self._activate(query, Stop(**operation["params"].get("stop") or {}))
+            self._activate(query, parse_stop(operation["params"].get("stop")))
         elif operation["params"].get("mode") == "immediate":
             left = query.uninstall() if query.state != "compiled" else []
             self._settle()
@@ -483,7 +483,7 @@ class Coordinator:
             self._settle()
             return query.state in ("active", "stopping")
 
-        watched = crashes.in_threads(query.plan or self._compiled(self._specification(self._row(query.id))))
+        watched = crashes.in_threads(query.plan or self._compiled(self._resolve(self._row(query.id))))
         with self._watch.starting(query.id, watched, one_by_one, runs):
             yield
 
@@ -550,11 +550,11 @@ class Coordinator:
             given = with_plan(row["specification"], params["plan"]) if params["plan"] else row["specification"]
             what, outcome = f"plan {params['chosen']} of {params['optimization']}", {"plan": params["chosen"]}
         with functions.pinned(TEMPLATES.pins(pinned_names(query.plan)) if query.plan is not None else {}):
-            specification = self.checked(given, "admin")  # who may submit it was checked when it was submitted
+            resolved = self.checked(given, "admin")  # who may submit it was checked when it was submitted
         was = query.state
         stall_s = 0.0
         if was in ("active", "stopping"):
-            stall_s = query.rescale(specification.flow)
+            stall_s = query.rescale(resolved.flow)
             plan = query.plan
         else:
             self.grid.forget(query.id)
@@ -564,7 +564,7 @@ class Coordinator:
             plan = None
         self._settle()
         with self._lock:
-            self._specifications[query.id] = specification
+            self._resolved[query.id] = resolved
         told = [what, params.get("reason"), f"stood still for {stall_s:.3f} s" if stall_s else None]
         detail = "; ".join(part for part in told if part)
         state = was if plan is not None else "specified"
@@ -582,13 +582,13 @@ class Coordinator:
         """Running queries that scale by themselves."""
         for name, query in list(self.grid.queries.items()):
             with self._lock:
-                specification = self._specifications.get(name)
-            if query.state != "active" or query.plan is None or specification is None or not specification.autoscale:
+                resolved = self._resolved.get(name)
+            bounds = None if resolved is None else resolved.specification.autoscale
+            if query.state != "active" or query.plan is None or bounds is None:
                 continue
             if self._pending(name):
                 continue
-            least, most = specification.autoscale
-            yield Watched(name, AutoscalePolicy(least, most), scaled_sites(query.plan), query.statistics())
+            yield Watched(name, AutoscalePolicy(bounds.min, bounds.max), scaled_sites(query.plan), query.statistics())
 
     def _autoscale(self, name: str, degree: int, reason: str) -> None:
         self.act(name, "scale", {"degree": degree, "reason": reason})
@@ -602,7 +602,7 @@ class Coordinator:
             self._install(query)
         if desired == "active" and query.state == "installed":
             run = row["run"] or {}
-            stop = Stop(**run.get("stop") or self._specification(row).stop.to_json())
+            stop = parse_stop(run["stop"]) if run.get("stop") else self._resolve(row).stop
             if run.get("running") and stop.count is not None:
                 query.activate(upto=run["base"] + stop.count)
             elif run.get("running") and stop.time_s is not None:
@@ -630,7 +630,7 @@ class Coordinator:
 
     def _activate(self, query: ContinuousQuery, stop: Stop) -> None:
         if not (stop.count or stop.time_s):
-            stop = self._specification(self._row(query.id)).stop
+            stop = self._resolve(self._row(query.id)).stop
         positions = query.positions()
         read = {**positions, **((self._row(query.id)["run"] or {}).get("positions", {}))}
         base = max([0, *positions.values(), *read.values()])
@@ -658,7 +658,7 @@ class Coordinator:
         if query is not None:
             query.drop()
         self._settle()
-        self._specifications.pop(name, None)
+        self._resolved.pop(name, None)
         self._ran.pop(name, None)
         self._replaced.pop(name, None)
         for key in [key for key in self._logs if key[0] == name]:
@@ -672,27 +672,17 @@ class Coordinator:
             query = self.grid.queries.get(name)
             if query is not None:
                 return row, query
-            wanted = self._specification(row)
-            made = self.grid.cq(
-                wanted.flow,
-                wanted.inputs,
-                [
-                    _kept(stream, lambda kind, name=stream.name: self._log(wanted.name, name, kind))
-                    for stream in wanted.outputs
-                ],
-                wanted.name,
-                wanted.schedule,
-                wanted.flush_s,
-                wanted.placement,
-                wanted.demands,
-                wanted.block_bytes,
-                wanted.share,
-            )
+            resolved = self._resolve(row)
+            outputs = [
+                _kept(stream, lambda kind, stream_name=stream.name: self._log(name, stream_name, kind))
+                for stream in resolved.outputs
+            ]
+            query = self.grid.new_query(resolved.flow, resolved.inputs, outputs, name, resolved.specification)
             if (before := self._replaced.pop(name, None)) is not None:
-                made.go_on_counting(before)
+                query.go_on_counting(before)
             if row["plan"]:
-                made.adopt(Plan.from_json(row["plan"]))
-            return row, made
+                query.adopt(Plan.from_json(row["plan"]))
+            return row, query
 
     def _results_of(self, name: str) -> Path:
         """The folder of what is kept of a query's results."""
@@ -840,30 +830,30 @@ class Coordinator:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def checked(self, given: Any, role: str) -> QuerySpecification:
+    def checked(self, given: Any, role: str) -> ResolvedQuery:
         """A specification that compiles, and names nothing that its author may not; says what is wrong otherwise."""
         if isinstance(given, Mapping):
             self._check_code(given, role)
         with at_most(self.settings.limits.vertices):
-            specification = parse(given, self.registered, chosen=self.chosen_plans.find)
-        if len(specification.flow.vertices) > self.settings.limits.vertices:
+            query = parse(given, self.registered, chosen=self.chosen_plans.find)
+        if len(query.flow.vertices) > self.settings.limits.vertices:
             limit = self.settings.limits.vertices
-            raise FlowError("flow", f"has {len(specification.flow.vertices)} vertices; at most {limit} are allowed")
-        self._compiled(specification)
-        return specification
+            raise FlowError("flow", f"has {len(query.flow.vertices)} vertices; at most {limit} are allowed")
+        self._compiled(query)
+        return query
 
     def _check_code(self, given: Mapping[str, Any], role: str = "admin") -> None:
         """Refuse a specification that names code or files it may not; what is stored may be an older version's."""
         check_specification(given, cast(Role, role), self.settings.data_folders, self.settings.allowed_modules)
 
-    def _compiled(self, specification: QuerySpecification) -> Plan:
-        policy = placement_policy(specification.placement or self.settings.placement)
-        outputs = [_kept(stream, lambda _: None).spec() for stream in specification.outputs]
-        inputs = [stream.spec() for stream in specification.inputs]
-        demands, share = specification.demands, specification.share
-        plan = compile_query(specification.name, specification.flow, inputs, outputs, policy, share, demands)
-        check_sites(specification.demands, plan)
-        self._check_pools(specification.demands)
+    def _compiled(self, query: ResolvedQuery) -> Plan:
+        options = query.specification
+        policy = placement_policy(options.placement or self.settings.placement)
+        outputs = [_kept(stream, lambda _: None).spec() for stream in query.outputs]
+        inputs = [stream.spec() for stream in query.inputs]
+        plan = compile_query(query.name, query.flow, inputs, outputs, policy, options.share, options.demands)
+        check_sites(options.demands, plan)
+        self._check_pools(options.demands)
         return plan
 
     def _check_pools(self, demands: Demands) -> None:
@@ -872,14 +862,14 @@ class Coordinator:
             if name is not None and name not in known:
                 raise UnknownName("resource pool", name, known)
 
-    def _specification(self, row: Mapping[str, Any]) -> QuerySpecification:
+    def _resolve(self, row: Mapping[str, Any]) -> ResolvedQuery:
         with self._lock:
-            if row["name"] not in self._specifications:
+            if row["name"] not in self._resolved:
                 self._check_code(row["specification"])
-                self._specifications[row["name"]] = parse(
+                self._resolved[row["name"]] = parse(
                     row["specification"], self.registered, chosen=self.chosen_plans.find
                 )
-            return self._specifications[row["name"]]
+            return self._resolved[row["name"]]
 
     def _row(self, name: str, if_match: str | None = None) -> dict[str, Any]:
         row = self._store.row(sa.select(queries).where(queries.c.name == name))

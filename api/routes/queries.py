@@ -19,9 +19,9 @@ from api.schemas import (
     QueryDocument,
     QueryPage,
     QueryState,
-    StopDocument,
 )
 from api.services import Services, WithServices
+from gsdm_grid.spec import Stop
 
 COMMON = ("unauthorized", "forbidden", "not-found", "invalid-request", "not-ready")
 router = APIRouter(prefix="/v1/queries", tags=["queries"])
@@ -131,7 +131,7 @@ def activate_query(
     response: Response,
     services: WithServices,
     _token: Operator,
-    stop: StopDocument | None = None,
+    stop: Stop | None = None,
     if_match: IfMatch = None,
 ) -> OperationDocument:
     """Start an installed query, or let it go on."""
@@ -144,7 +144,7 @@ def run_query(
     response: Response,
     services: WithServices,
     _token: Operator,
-    stop: StopDocument | None = None,
+    stop: Stop | None = None,
     if_match: IfMatch = None,
 ) -> OperationDocument:
     """Compile and install if that has not been done, and activate."""
@@ -240,11 +240,9 @@ def get_events(name: str, services: WithServices, _token: Viewer, limit: Limit =
     return EventPage.model_validate({"items": [{**row, "at": row["at_s"]} for row in found]})
 
 
-def _stop(given: StopDocument | None) -> dict[str, Any]:
-    chosen = given.model_dump(exclude_none=True) if given is not None else {}
-    if len(chosen) > 1:
-        raise Problem("invalid-request", "body: count or time_s, not both")
-    return {"stop": chosen} if chosen else {}
+def _stop(stop: Stop | None) -> dict[str, Any]:
+    condition = stop.to_json() if stop is not None else {}
+    return {"stop": condition} if condition else {}
 
 
 def _shown(response: Response, query: dict[str, Any]) -> QueryDocument:

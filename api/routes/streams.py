@@ -19,7 +19,6 @@ from api.registry import (
     post_stream,
 )
 from api.schemas import (
-    NAME,
     InterfaceDocument,
     InterfacePage,
     PostedSink,
@@ -28,6 +27,7 @@ from api.schemas import (
     StreamPage,
 )
 from api.services import Services, WithServices
+from gsdm_grid.ids import NAME
 from gsdm_grid.interfaces import StreamInterface, interfaces
 from gsdm_grid.spec import shared_unless_told
 

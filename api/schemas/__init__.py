@@ -28,11 +28,9 @@ from api.schemas.query_schemas import (
     QueryPage,
     QueryState,
     SitePage,
-    StopDocument,
 )
 from api.schemas.registry_schemas import (
     FUNCTION_NAME,
-    NAME,
     TYPE_NAME,
     BundleDocument,
     BundlePage,
@@ -61,7 +59,6 @@ __all__ = [
     "EXAMPLE",
     "FUNCTION_NAME",
     "MOST_WINDOWS",
-    "NAME",
     "TYPE_NAME",
     "BundleDocument",
     "BundlePage",
@@ -96,7 +93,6 @@ __all__ = [
     "SegmentDocument",
     "SegmentPage",
     "SitePage",
-    "StopDocument",
     "StreamDocument",
     "StreamPage",
     "TemplateDocument",

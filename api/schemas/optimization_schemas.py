@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.query_schemas import OperationStatus, Problem
-from api.schemas.registry_schemas import NAME
+from gsdm_grid.optimizer import Method, SearchOptions
+from gsdm_grid.spec import BlockBytes, CriteriaDocument, Degree, Name, Placement, Shape
 
 MOST_WINDOWS = 10_000_000
 OptimizationStatus = Literal["searching", "chosen", "verifying", "verified", "published", "failed"]
 Count = Annotated[int, Field(ge=1, le=MOST_WINDOWS)]
-Name = Annotated[str, Field(pattern=NAME)]
 
 
 class _Posted(BaseModel):
@@ -74,17 +74,21 @@ class SegmentPage(BaseModel):
 class PostedSearch(_Posted):
     """How to search, and among which plans."""
 
-    method: Literal["heuristic", "exhaustive"] = "heuristic"
-    most: int | None = Field(None, ge=1, le=1024, description="Largest degree; else what the pool allows, at most 8.")
+    method: Method = SearchOptions.method
+    most: Degree | None = Field(None, description="Largest degree; else what the pool allows, at most 8.")
     degrees: list[Annotated[int, Field(ge=2, le=1024)]] | None = Field(None, max_length=64)
     strategies: list[Annotated[str, Field(max_length=160)]] | None = Field(None, max_length=64)
-    shapes: list[Literal["flat", "tree"]] | None = Field(None, max_length=2)
+    shapes: list[Shape] | None = Field(None, max_length=2)
     runs: list[Annotated[int, Field(ge=1, le=1_000_000)]] | None = Field(None, max_length=16)
-    block_bytes: list[Annotated[int, Field(ge=1 << 12, le=1 << 28)] | None] | None = Field(None, max_length=16)
-    threshold: float = Field(0.05, ge=0, lt=1, description="Least gain for which more sites are tried.")
-    short: float = Field(0.125, gt=0, le=1, description="Share of the windows in the first trials.")
-    finalists: int = Field(3, ge=1, le=16)
-    repeats: int = Field(2, ge=1, le=16, description="How often winner and runner-up are run again.")
+    block_bytes: list[BlockBytes | None] | None = Field(None, max_length=16)
+    threshold: float = Field(
+        SearchOptions.threshold, ge=0, lt=1, description="Least gain for which more sites are tried."
+    )
+    short: float = Field(SearchOptions.short, gt=0, le=1, description="Share of the windows in the first trials.")
+    finalists: int = Field(SearchOptions.finalists, ge=1, le=16)
+    repeats: int = Field(
+        SearchOptions.repeats, ge=1, le=16, description="How often winner and runner-up are run again."
+    )
 
 
 class PostedOptimization(_Posted):
@@ -95,12 +99,10 @@ class PostedOptimization(_Posted):
     params: Any = None
     inputs: list[str | dict[str, Any]] | None = Field(None, max_length=64)
     segment: str | list[str] | None = Field(None, description="Recorded segments to read instead of the inputs.")
-    count: Count = Field(1000, description="Windows of the longest trials.")
-    pool: Literal["grid", "processes", "ray", "spark", "threads"] | None = Field(
-        None, description="Placement; else the coordinator's."
-    )
+    count: Count = Field(SearchOptions.count, description="Windows of the longest trials.")
+    pool: Placement | None = Field(None, description="Placement; else the coordinator's.")
     search: PostedSearch | None = None
-    criteria: dict[str, Any] | None = Field(
+    criteria: CriteriaDocument | None = Field(
         None, examples=[{"maximize": "throughput", "subject_to": {"hosts": 6, "p99_ms": 50}}]
     )
     driver: Literal["coordinator", "client"] = "coordinator"

@@ -1,10 +1,12 @@
-"""Documents about queries, as OpenAPI describes them. The specification itself is checked by the coordination room."""
+"""Documents about queries, as OpenAPI describes them; their specification is `gsdm_grid.spec.QuerySpecification`."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from gsdm_grid.spec import Degree
 
 QueryState = Literal["specified", "compiled", "installed", "active", "stopping", "failed"]
 OperationStatus = Literal["pending", "running", "succeeded", "failed"]
@@ -106,21 +108,12 @@ class OperationPage(BaseModel):
     next: str | None
 
 
-class StopDocument(BaseModel):
-    """Stop condition of a run: a count of windows of each input stream, or seconds; neither: until stopped."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    count: int | None = Field(None, ge=1, lt=2**62)
-    time_s: float | None = Field(None, ge=0.001, le=1e9, allow_inf_nan=False)
-
-
 class ParallelismDocument(BaseModel):
     """Degree of parallelism."""
 
     model_config = ConfigDict(extra="forbid")
 
-    degree: int = Field(ge=1, le=1024)
+    degree: Degree
 
 
 class EventDocument(BaseModel):
@@ -161,70 +154,3 @@ class PlanPage(BaseModel):
 
     items: list[dict[str, Any]]
     next: str | None
-
-
-_STREAM = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string"},
-        "type": {"anyOf": [{"type": "string"}, {"type": "object"}]},
-        "interface": {"type": "string"},
-        "options": {"type": "object"},
-        "source": {"type": "string"},
-        "segment": {"type": "string"},
-        "shared": {"type": "boolean", "description": "Of an input: read once for all queries that run."},
-    },
-}
-_AMOUNT = {"type": "number", "minimum": 0, "maximum": 1e9}
-_NEEDS = {
-    "type": "object",
-    "properties": {
-        "cpus": _AMOUNT,
-        "memory_mb": _AMOUNT,
-        "resources": {"type": "object", "additionalProperties": _AMOUNT},
-        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-        "near": {"type": "string"},
-        "pool": {"type": "string"},
-    },
-    "additionalProperties": False,
-}
-SPECIFICATION: dict[str, Any] = {
-    "type": "object",
-    "required": ["name", "inputs"],
-    "properties": {
-        "name": {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_.-]{0,62}$"},
-        "inputs": {"type": "array", "minItems": 1, "items": {"anyOf": [{"type": "string"}, _STREAM]}},
-        "flow": {"description": "A template call, nested as deep as wanted, or a function's name."},
-        "function": {"type": "string", "description": "A single function, instead of a flow."},
-        "params": {"description": "Parameters of the function."},
-        "plan": {
-            "description": "central, auto, {strategy, degree, shape, run}; of a pipe {fused: plan} or {stages: [plan]}."
-        },
-        "block_bytes": {"type": "integer", "minimum": 4096, "maximum": 1 << 28},
-        "outputs": {"type": "array", "items": {"anyOf": [{"type": "string"}, _STREAM]}},
-        "stop": {"$ref": "#/components/schemas/StopDocument"},
-        "overload": {"enum": ["block", "drop_oldest", "sample"]},
-        "placement": {"enum": ["grid", "processes", "ray", "spark", "threads"]},
-        "schedule": {"type": "object"},
-        "flush_s": {"type": "number", "minimum": 0, "maximum": 60},
-        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-        "autoscale": {
-            "type": "object",
-            "properties": {"min": {"type": "integer", "minimum": 1}, "max": {"type": "integer", "minimum": 1}},
-            "additionalProperties": False,
-        },
-        "resources": {
-            "type": "object",
-            "description": "What the hosts of its sites must have, and in which pool they are.",
-            "properties": {
-                "pool": {"type": "string"},
-                "deadline_s": {"type": "number", "minimum": 0},
-                "sites": {"type": "object", "additionalProperties": _NEEDS},
-            },
-            "additionalProperties": False,
-        },
-        "share": {"type": "boolean", "description": "Use sites of other such queries that begin in the same way."},
-    },
-    "additionalProperties": False,
-}
-"""For OpenAPI; `gsdm_grid.spec.specification` is what checks."""

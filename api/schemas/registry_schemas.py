@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-NAME = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$"
+from gsdm_grid.spec import Name, OrderMember
+
 TYPE_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
 FUNCTION_NAME = r"^[A-Za-z][A-Za-z0-9_.@-]{0,159}$"
 
-Name = Annotated[str, Field(pattern=NAME)]
 TypeName = Annotated[str, Field(pattern=TYPE_NAME)]
 AttributeText = Annotated[str, Field(min_length=1, max_length=100)]
 RoleName = Literal["viewer", "operator", "admin"]
@@ -42,6 +42,7 @@ class PostedSource(_Posted):
         description="Whether queries that run at the same time read it once, together. If not given: where it cannot "
         "be opened twice, such as a port that is listened on.",
     )
+    order: OrderMember | None = Field(None, description="In which order of time its windows come.")
 
 
 class PostedSink(_Posted):
@@ -185,6 +186,7 @@ class StreamDocument(BaseModel):
     interface: str
     options: dict[str, Any]
     shared: bool = Field(False, description="Whether queries read a source together.")
+    order: str | dict[str, Any] | None = Field(None, description="In which order of time its windows come.")
     created: float
 
 

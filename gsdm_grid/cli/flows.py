@@ -14,6 +14,7 @@ import typer
 from gsdm_grid.cli.commands import HERE, AsJson, Server, Token, app, connect, print_json
 from gsdm_grid.cli.tables import parameters, signature, strategies
 from gsdm_grid.errors import FlowError, QueryError
+from gsdm_grid.ids import NAME
 
 if TYPE_CHECKING:
     from gsdm_grid.client import Client
@@ -151,7 +152,7 @@ def _asked(name: str, server: str | None, token: str | None, question: Callable[
     """What the coordinator answers about a query; None if this is no name, or nobody knows it."""
     from gsdm_grid.client import ApiProblem, NoCoordinator, default_home
 
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,62}", name) or Path(name).suffix in SUFFIXES:
+    if not re.fullmatch(NAME, name) or Path(name).suffix in SUFFIXES:
         return None
     if server is None and not (default_home() / "server.json").is_file():
         return None

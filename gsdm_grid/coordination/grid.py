@@ -21,7 +21,7 @@ from gsdm_grid.functions import StreamFunction
 from gsdm_grid.hosts import HostPool, ProcessPool, RayPool, SparkPool, ThreadPool
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.plan import Demands, HostKind, placement_policy
-from gsdm_grid.spec import RegisteredStream, register_result_stream
+from gsdm_grid.spec import QueryOptions, RegisteredStream, query_options, register_result_stream
 from gsdm_grid.tuning import remembered_block_bytes
 
 WATCH_S = 0.5
@@ -97,6 +97,7 @@ class Grid:
         inputs: Sequence[RegisteredStream],
         outputs: Sequence[RegisteredStream] = (),
         name: str | None = None,
+        *,
         schedule: Mapping[str, Any] | None = None,
         flush_s: float | None = None,
         placement: str | None = None,
@@ -111,7 +112,25 @@ class Grid:
         hosts of its sites must have.
         ``share``: its first sites may be those of other such queries that begin in the same way.
         """
-        policy = self.placement if placement is None else placement_policy(placement)
+        options = query_options(
+            schedule=schedule,
+            flush_s=flush_s,
+            placement=placement,
+            resources=demands,
+            block_bytes=block_bytes,
+            share=share,
+        )
+        return self.new_query(flow, inputs, outputs, name, options)
+
+    def new_query(
+        self,
+        flow: DataFlow | StreamFunction | str,
+        inputs: Sequence[RegisteredStream],
+        outputs: Sequence[RegisteredStream],
+        name: str | None,
+        options: QueryOptions,
+    ) -> ContinuousQuery:
+        """The same with options that have been checked, such as those of a document."""
         query_id = name or self._ids.new("q")
         if query_id in self.queries:
             raise QueryError(f"there is a query named {query_id!r} already: drop it, or choose another name")
@@ -119,21 +138,16 @@ class Grid:
             raise QueryError(f"query name {query_id!r} must not contain '/'")
         if query_id.startswith(PART):
             raise QueryError(f"query name {query_id!r} must not begin with {PART!r}: parts that queries share do")
-        made = ContinuousQuery(
+        query = ContinuousQuery(
             self,
             query_id,
             flow if isinstance(flow, DataFlow) else central(flow),
             inputs,
             list(outputs) or [register_result_stream()],
-            schedule,
-            self.settings.flush_s if flush_s is None else flush_s,
-            policy,
-            demands,
-            block_bytes,
-            share,
+            options,
         )
-        self.queries[query_id] = made
-        return made
+        self.queries[query_id] = query
+        return query
 
     def pool(self, host: HostKind, name: str | None = None) -> HostPool:
         """The pool of a host kind; of the resource pool of this name, if one is given."""
@@ -245,4 +259,4 @@ def cq(
     share: bool = False,
 ) -> ContinuousQuery:
     """A continuous query (thesis 5.1): a data flow over input streams, with its result streams."""
-    return (grid or default_grid()).cq(flow, inputs, outputs, name, schedule, flush_s, share=share)
+    return (grid or default_grid()).cq(flow, inputs, outputs, name, schedule=schedule, flush_s=flush_s, share=share)

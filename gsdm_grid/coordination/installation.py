@@ -19,13 +19,13 @@ from gsdm_grid.errors import NodeLost, ResourceError
 from gsdm_grid.hosts import HostGroup, HostRequest
 from gsdm_grid.interfaces import StreamInterface
 from gsdm_grid.plan import (
-    Demands,
     HostKind,
     Plan,
     PlanSite,
     PlanStream,
     site_groups,
 )
+from gsdm_grid.spec import QueryOptions
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid
@@ -40,21 +40,19 @@ LOOK_S = 0.1
 class Installation:
     """Everything that one query runs on. Thread-safe; lives as long as its query, and may be filled again."""
 
-    def __init__(
-        self, grid: Grid, query_id: str, flush_s: float, demands: Demands, block_bytes: int | None = None
-    ) -> None:
+    def __init__(self, grid: Grid, query_id: str, options: QueryOptions) -> None:
         self.live: dict[str, StreamInterface] = {}
         """Interfaces of this process by stream name."""
         self.positions: dict[str, int] = {}
         """Where to begin in input streams."""
-        self.demands = demands
+        self.demands = options.demands
         """What its hosts must have."""
         self.waiting: str | None = None
         """Why it waits for hosts; None when it does not."""
         self._grid = grid
         self._query = query_id
-        self._flush_s = flush_s
-        self._block_bytes = block_bytes or grid.block_bytes
+        self._flush_s = grid.settings.flush_s if options.flush_s is None else options.flush_s
+        self._block_bytes = options.block_bytes or grid.block_bytes
         self._groups: list[HostGroup] = []
         self._nodes: set[str] = set()
         self._lock = threading.Lock()

@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -29,19 +30,19 @@ from gsdm_grid.coordination.installation import Installation
 from gsdm_grid.coordination.lifecycle import Action, State
 from gsdm_grid.coordination.shared_parts import Readings
 from gsdm_grid.coordination.totals import SiteStatistics, Totals
-from gsdm_grid.engine import check_schedule, unpack_error
+from gsdm_grid.engine import Schedule, unpack_error
 from gsdm_grid.errors import GsdmError, InvalidTransition, NodeLost, PlanError, QueryError
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.interfaces import MemorySink
 from gsdm_grid.model import LogicalWindow, PhysicalWindow
 from gsdm_grid.plan import (
     Demands,
-    PlacementPolicy,
     Plan,
     PlanSite,
     check_sites,
+    placement_policy,
 )
-from gsdm_grid.spec import RegisteredStream
+from gsdm_grid.spec import QueryOptions, RegisteredStream
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid
@@ -57,16 +58,8 @@ class ContinuousQuery:
         flow: DataFlow,
         inputs: Sequence[RegisteredStream],
         outputs: Sequence[RegisteredStream],
-        schedule: Mapping[str, Any] | None = None,
-        flush_s: float = 0.002,
-        placement: PlacementPolicy | None = None,
-        demands: Demands | None = None,
-        block_bytes: int | None = None,
-        share: bool = False,
+        options: QueryOptions,
     ) -> None:
-        check_schedule(schedule or {})
-        if flush_s < 0:
-            raise QueryError(f"query {query_id!r}: flush_s must not be negative, got {flush_s}")
         self.id = query_id
         self.flow = flow
         self.inputs = list(inputs)
@@ -77,10 +70,10 @@ class ContinuousQuery:
         self.plan: Plan | None = None
         self.run_seconds: float | None = None
         self._grid = grid
-        self._schedule = dict(schedule or {})
-        self._placement = placement or grid.placement
-        self._share = share
-        self._hosts = Installation(grid, query_id, flush_s, demands or Demands(), block_bytes)
+        self._options = options
+        self._schedule = asdict(options.schedule or Schedule())
+        self._placement = placement_policy(options.placement) if options.placement else grid.placement
+        self._hosts = Installation(grid, query_id, options)
         self._readings = Readings(grid, self)
         self._statistics: dict[str, SiteStatistics] = {}
         self._totals = Totals()
@@ -110,8 +103,9 @@ class ContinuousQuery:
 
     def _compiled(self, flow: DataFlow) -> Plan:
         inputs, outputs = [s.spec() for s in self.inputs], [s.spec() for s in self.outputs]
-        plan = compile_query(self.id, flow, inputs, outputs, self._placement, self._share, self._hosts.demands)
-        check_sites(self._hosts.demands, plan)
+        share, demands = self._options.share, self._options.demands
+        plan = compile_query(self.id, flow, inputs, outputs, self._placement, share, demands)
+        check_sites(demands, plan)
         return plan
 
     def adopt(self, plan: Plan) -> None:
@@ -412,7 +406,7 @@ class ContinuousQuery:
     @property
     def demands(self) -> Demands:
         """What the hosts of its sites must have."""
-        return self._hosts.demands
+        return self._options.demands
 
     @property
     def waiting(self) -> str | None:

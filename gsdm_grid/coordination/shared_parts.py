@@ -27,7 +27,7 @@ from gsdm_grid.compiler import (
 from gsdm_grid.errors import GsdmError
 from gsdm_grid.interfaces import interfaces
 from gsdm_grid.plan import Demands, Plan, PlanStream
-from gsdm_grid.spec import RegisteredStream
+from gsdm_grid.spec import QueryOptions, RegisteredStream
 
 if TYPE_CHECKING:
     from gsdm_grid.coordination.grid import Grid
@@ -194,8 +194,7 @@ class SharedParts:
             flow_of(plan),
             [_known_by_identity(stream) for stream in inputs],
             [RegisteredStream(TAP, plan.stream(TAP).interface or "", None)],
-            flush_s=self._grid.settings.flush_s,
-            demands=demands,
+            QueryOptions(resources=demands),
         )
         query.adopt(plan)
         part = SharedPart(query, plan, common)

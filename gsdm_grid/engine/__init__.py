@@ -5,7 +5,7 @@ It knows operators, functions and channels, but not where it is hosted (`gsdm_gr
 """
 
 from gsdm_grid.engine.memory import keep_freed_memory
-from gsdm_grid.engine.node import Schedule, WorkingNode, check_schedule
+from gsdm_grid.engine.node import Schedule, WorkingNode
 from gsdm_grid.engine.package_staging import piece
 from gsdm_grid.engine.runner import Bootstrap, run_node, unpack_error
 
@@ -13,7 +13,6 @@ __all__ = [
     "Bootstrap",
     "Schedule",
     "WorkingNode",
-    "check_schedule",
     "keep_freed_memory",
     "piece",
     "run_node",

@@ -26,7 +26,7 @@ from gsdm_grid.engine.catalogue import make_operator
 from gsdm_grid.engine.execute import Execute
 from gsdm_grid.engine.snapshots import packed, unpacked
 from gsdm_grid.engine.statistics import CpuTimer, NodeStatistics, OperatorStatistics
-from gsdm_grid.errors import InternalError, QueryError
+from gsdm_grid.errors import InternalError
 from gsdm_grid.interfaces import (
     InterfaceContext,
     StreamInterface,
@@ -524,16 +524,3 @@ class WorkingNode:
                 }
         told["refused_messages"] = self.plane.refused
         return told
-
-
-def check_schedule(schedule: Mapping[str, Any]) -> Schedule:
-    """A schedule from a query's options, checked."""
-    unknown = set(schedule) - {"period_s", "repetition"}
-    if unknown:
-        raise QueryError(f"schedule: unknown option {sorted(unknown)[0]!r}; allowed: period_s, repetition")
-    made = Schedule(**schedule)
-    if (made.period_s is None) != (made.repetition is None):
-        raise QueryError("schedule: a fixed-length period needs both period_s and repetition")
-    if made.period_s is not None and (made.period_s <= 0 or not made.repetition or made.repetition < 1):
-        raise QueryError("schedule: period_s and repetition must be greater than zero")
-    return made

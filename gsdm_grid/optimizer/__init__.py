@@ -10,25 +10,27 @@ from gsdm_grid.optimizer.candidates import (
     Stage,
     Work,
     planned_flow,
-    read_plan,
     strategies_of,
 )
 from gsdm_grid.optimizer.choice import Choice, Failure, Outcome, Tried, choose
-from gsdm_grid.optimizer.criteria import Criteria, read_criteria
+from gsdm_grid.optimizer.criteria import FIGURES, LARGER_IS_BETTER, Criteria
 from gsdm_grid.optimizer.fixed_plans import stages_of
 from gsdm_grid.optimizer.plan_space import Limits, PlanSpace
-from gsdm_grid.optimizer.search import Search, SearchOptions, TrialRequest, replayed
+from gsdm_grid.optimizer.search import Method, Search, SearchOptions, TrialRequest, replayed
 from gsdm_grid.optimizer.staleness import stale, stale_data, work_fingerprint
 from gsdm_grid.optimizer.trial_result import PARTS, TrialResult, measured, quietest
 
 __all__ = [
     "CENTRAL",
+    "FIGURES",
+    "LARGER_IS_BETTER",
     "PARTS",
     "Candidate",
     "Choice",
     "Criteria",
     "Failure",
     "Limits",
+    "Method",
     "Outcome",
     "Parallel",
     "PlanSpace",
@@ -43,8 +45,6 @@ __all__ = [
     "measured",
     "planned_flow",
     "quietest",
-    "read_criteria",
-    "read_plan",
     "replayed",
     "stages_of",
     "stale",

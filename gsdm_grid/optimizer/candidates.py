@@ -7,7 +7,7 @@ combine over two levels of sites.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,49 +126,6 @@ class Candidate:
         if self.fused:
             return {"fused": parts[0]}
         return parts[0] if len(parts) == 1 else {"stages": parts}
-
-
-def read_plan(given: Any, stages: int, place: str = "plan") -> Candidate:
-    """The inverse of `Candidate.to_json`, checked; ``stages`` is how many functions the work has."""
-    if isinstance(given, Mapping) and "fused" in given:
-        _known(given, ("fused",), place)
-        return Candidate((_read_stage(given["fused"], f"{place}.fused"),), fused=True)
-    if isinstance(given, Mapping) and "stages" in given:
-        _known(given, ("stages",), place)
-        listed = given["stages"]
-        if not isinstance(listed, list) or len(listed) != stages:
-            got = f"a list of {len(listed)}" if isinstance(listed, list) else type(listed).__name__
-            raise FlowError(f"{place}.stages", f"needs a list with a plan for each of {stages} stages, got {got}")
-        return Candidate(tuple(_read_stage(one, f"{place}.stages[{k}]") for k, one in enumerate(listed)))
-    if stages > 1 and given != CENTRAL:
-        raise FlowError(place, f"is for one function, but there are {stages}: use 'stages' or 'fused'")
-    return Candidate((_read_stage(given, place),) * stages)
-
-
-def _read_stage(given: Any, place: str) -> Parallel | None:
-    if given == CENTRAL:
-        return None
-    if not isinstance(given, Mapping):
-        raise FlowError(place, f"must be central, auto, or a mapping with strategy and degree, got {given!r:.40}")
-    _known(given, ("strategy", "degree", "shape", "run"), place)
-    strategy = given.get("strategy")
-    if not isinstance(strategy, str):
-        kind = "nothing" if strategy is None else type(strategy).__name__
-        raise FlowError(f"{place}.strategy", f"expected text, got {kind}")
-    shape = given.get("shape", "flat")
-    if shape not in ("flat", "tree"):
-        raise FlowError(f"{place}.shape", f"must be flat or tree, got {shape!r:.40}")
-    numbers = {name: given.get(name, default) for name, default in (("degree", 2), ("run", 1))}
-    for name, value in numbers.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise FlowError(f"{place}.{name}", f"must be a whole number of at least 1, got {value!r:.40}")
-    return Parallel(strategy, numbers["degree"], shape == "tree", numbers["run"])
-
-
-def _known(given: Mapping[str, Any], allowed: tuple[str, ...], place: str) -> None:
-    unknown = next((key for key in given if key not in allowed), None)
-    if unknown is not None:
-        raise FlowError(place, f"has no member {unknown!r:.60}; allowed: {', '.join(allowed)}")
 
 
 # -- data flows -------------------------------------------------------------------------------------------------------

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from gsdm_grid.errors import FlowError
-
 FIGURES = ("cost_s", "throughput", "measured_throughput", "p99_ms", "cpu_s_per_window", "hosts")
 LARGER_IS_BETTER = ("throughput", "measured_throughput")
 Figures = Mapping[str, float]
@@ -78,51 +76,3 @@ def _ratio(name: str, figures: Figures, best: float) -> float:
         return float("inf")
     worse, better = (best, value) if name in LARGER_IS_BETTER else (value, best)
     return worse / better if better > 0 else (1.0 if worse <= 0 else float("inf"))
-
-
-def read_criteria(given: Any, place: str = "criteria") -> Criteria:
-    """``{"minimize": name}``, ``{"maximize": name}`` or ``{"weights": {name: weight}}``, with ``subject_to`` if wanted.
-
-    >>> read_criteria({"maximize": "throughput", "subject_to": {"hosts": 6}}).hosts
-    6
-    """
-    if given is None:
-        return Criteria()
-    if not isinstance(given, Mapping):
-        raise FlowError(place, f"expected a mapping, got {type(given).__name__}")
-    allowed = ("minimize", "maximize", "weights", "subject_to")
-    unknown = next((key for key in given if key not in allowed), None)
-    if unknown is not None:
-        raise FlowError(place, f"has no member {unknown!r:.60}; allowed: {', '.join(allowed)}")
-    goals = [name for name in ("minimize", "maximize", "weights") if given.get(name) is not None]
-    if len(goals) > 1:
-        raise FlowError(place, f"has {' and '.join(goals)}: one goal is enough")
-    weights: Mapping[str, float] = {"cost_s": 1.0}
-    if goals == ["weights"]:
-        weights = _numbers(given["weights"], f"{place}.weights")
-        if not weights or not sum(weights.values()) > 0:
-            raise FlowError(f"{place}.weights", "needs at least one figure with a weight greater than zero")
-    elif goals:
-        goal = goals[0]
-        name = _figure(given[goal], f"{place}.{goal}")
-        if (name in LARGER_IS_BETTER) != (goal == "maximize"):
-            other = "minimize" if goal == "maximize" else "maximize"
-            raise FlowError(f"{place}.{goal}", f"{name} is a figure to {other}")
-        weights = {name: 1.0}
-    return Criteria(weights, _numbers(given.get("subject_to") or {}, f"{place}.subject_to"))
-
-
-def _figure(name: Any, place: str) -> str:
-    if name not in FIGURES:
-        raise FlowError(place, f"unknown figure {name!r:.40}; known: {', '.join(FIGURES)}")
-    return str(name)
-
-
-def _numbers(given: Any, place: str) -> dict[str, float]:
-    if not isinstance(given, Mapping):
-        raise FlowError(place, f"expected a mapping, got {type(given).__name__}")
-    for name, value in given.items():
-        _figure(name, place)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
-            raise FlowError(f"{place}.{name}", f"must be a number of at least 0, got {value!r:.40}")
-    return {str(name): float(value) for name, value in given.items()}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from gsdm_grid.errors import FlowError, PlanError
 from gsdm_grid.optimizer.candidates import Candidate, Parallel, sites_of_stages
@@ -37,7 +37,7 @@ from gsdm_grid.optimizer.prediction import (
 from gsdm_grid.optimizer.trial_result import PARTS, TrialResult
 
 Method = Literal["heuristic", "exhaustive"]
-METHODS: tuple[Method, ...] = ("heuristic", "exhaustive")
+METHODS: tuple[Method, ...] = get_args(Method)
 MOST_ROUNDS = 6
 GROWTHS = MOST_ROUNDS - 3
 """Rounds that raise degrees: the first one is before them, halving and the final one come after them."""

@@ -3,7 +3,7 @@
 Plans are made by `gsdm_grid.compiler` and carried out by `gsdm_grid.coordination`.
 """
 
-from gsdm_grid.plan.needs import Demands, Needs, SiteGroup, check_sites, parse_demands, site_groups
+from gsdm_grid.plan.needs import NEAR, Demands, Needs, SiteGroup, check_sites, site_groups
 from gsdm_grid.plan.placement import (
     GRID,
     POLICIES,
@@ -28,11 +28,12 @@ from gsdm_grid.plan.plan import (
     StreamKind,
     StreamSpec,
 )
-from gsdm_grid.plan.stream_order import ARRIVAL, ORDERED, StreamOrder, parse_order
+from gsdm_grid.plan.stream_order import ARRIVAL, ORDERED, Late, StreamOrder
 
 __all__ = [
     "ARRIVAL",
     "GRID",
+    "NEAR",
     "ORDERED",
     "POLICIES",
     "RAY",
@@ -42,6 +43,7 @@ __all__ = [
     "THREADS",
     "Demands",
     "HostKind",
+    "Late",
     "Needs",
     "Order",
     "PlacementPolicy",
@@ -54,8 +56,6 @@ __all__ = [
     "StreamOrder",
     "StreamSpec",
     "check_sites",
-    "parse_demands",
-    "parse_order",
     "place",
     "placement_policy",
     "placement_warnings",

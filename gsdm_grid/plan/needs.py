@@ -16,7 +16,6 @@ from gsdm_grid.plan.plan import Plan, PlanSite
 
 NEAR = "near"
 """Label of the machines that are near something: ``near: antenna-3`` asks for it."""
-MEMBERS = ("cpus", "memory_mb", "resources", "labels", "near", "pool")
 
 
 @dataclass(frozen=True)
@@ -136,64 +135,9 @@ def _together(needs: Sequence[Needs]) -> Needs:
     )
 
 
-def parse_demands(given: Any, place: str = "resources") -> Demands:
-    """Check what a document asks for, or say where it is wrong and what is allowed there."""
-    if given is None:
-        return Demands()
-    _check_members(given, ("pool", "deadline_s", "sites"), place)
-    sites = given.get("sites") or {}
-    _check_members(sites, None, f"{place}.sites")
-    deadline_s = given.get("deadline_s")
-    if deadline_s is not None:
-        deadline_s = _amount(deadline_s, f"{place}.deadline_s")
-    return Demands(
-        _text(given.get("pool"), f"{place}.pool"),
-        deadline_s,
-        {name: _parse_needs(needs, f"{place}.sites.{name}") for name, needs in sites.items()},
-    )
-
-
 def check_sites(demands: Demands, plan: Plan) -> None:
     """Complain if the demands name a site that the plan does not have."""
     known = [*get_args(SiteRole), *(site.id for site in plan.sites)]
     for name in demands.sites:
         if name not in known:
             raise FlowError("resources.sites", f"there is no site or role {name!r:.80}; there are: {', '.join(known)}")
-
-
-def _parse_needs(given: Any, place: str) -> Needs:
-    _check_members(given, MEMBERS, place)
-    resources, labels = given.get("resources") or {}, given.get("labels") or {}
-    _check_members(resources, None, f"{place}.resources")
-    _check_members(labels, None, f"{place}.labels")
-    near = _text(given.get(NEAR), f"{place}.{NEAR}")
-    return Needs(
-        _amount(given.get("cpus", 1.0), f"{place}.cpus"),
-        _amount(given.get("memory_mb", 0.0), f"{place}.memory_mb"),
-        {name: _amount(amount, f"{place}.resources.{name}") for name, amount in resources.items()},
-        {
-            **{name: _text(value, f"{place}.labels.{name}") or "" for name, value in labels.items()},
-            **({NEAR: near} if near else {}),
-        },
-        _text(given.get("pool"), f"{place}.pool"),
-    )
-
-
-def _check_members(given: Any, known: Sequence[str] | None, place: str) -> None:
-    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
-        raise FlowError(place, f"expected a mapping, got {type(given).__name__}")
-    for key in given:
-        if known is not None and key not in known:
-            raise FlowError(place, f"has no member {key!r:.80}; allowed: {', '.join(known)}")
-
-
-def _text(given: Any, place: str) -> str | None:
-    if given is not None and (not isinstance(given, str) or not given):
-        raise FlowError(place, f"expected a text, got {given!r:.80}")
-    return given
-
-
-def _amount(given: Any, place: str) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1e9:
-        raise FlowError(place, f"expected a number from 0 to 1e9, got {given!r:.80}")
-    return float(given)

@@ -104,7 +104,7 @@ def explain_split(document: Any, profile: SplitProfile, block_bytes: int, assump
     n = max(block_bytes / tuple_bytes, 1.0)
     shares = _shares(sample, split, assumptions, n, notes)
     coefficients = profile.coefficients_for(tuple_bytes, None if sample is None else sample.deciding_s)
-    asked = query.placement or DEFAULT_PLACEMENT
+    asked = query.specification.placement or DEFAULT_PLACEMENT
     if profile.placement != asked:
         notes.append(f"costs were measured on {profile.placement!r}, but the query runs on {asked!r}")
     choice = choose_split(

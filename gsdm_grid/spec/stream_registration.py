@@ -13,7 +13,8 @@ from gsdm_grid.flow import json_value
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.interfaces import StreamInterface, check_accepted, interfaces
 from gsdm_grid.model import PhysicalWindow, StreamType, stream_types
-from gsdm_grid.plan import ORDERED, StreamOrder, StreamSpec, parse_order
+from gsdm_grid.plan import ORDERED, StreamOrder, StreamSpec
+from gsdm_grid.spec.stream_members import parse_order
 
 _ids = IdFactory()
 OVERLOAD_OPTIONS = ("overload", "buffer_blocks", "buffer_bytes", "sample_every")

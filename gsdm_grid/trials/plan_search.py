@@ -26,10 +26,9 @@ from gsdm_grid.optimizer import (
     Stage,
     TrialRequest,
     Work,
-    read_criteria,
 )
 from gsdm_grid.plan import PlacementPolicy, StreamSpec, placement_policy
-from gsdm_grid.spec import RegisteredStream
+from gsdm_grid.spec import RegisteredStream, parse_criteria, query_options
 from gsdm_grid.trials.trial_runs import TrialRun, pool_limits, run_trial
 
 TEMPLATES = ("PCC", "pipe")
@@ -65,7 +64,7 @@ def opt(
     else:
         raise FlowError("opt", f"there are {len(fun)} functions, but parameters for {len(params)}")
     space = plan_space(grid or default_grid(), work, inputs, limits or Limits())
-    search = Search(space, read_criteria(criteria), options or SearchOptions(count=count))
+    search = Search(space, parse_criteria(criteria), options or SearchOptions(count=count))
     return space.flow(optimize(grid or default_grid(), search, inputs).plan)
 
 
@@ -118,9 +117,8 @@ def _run(
             search.space.flow(request.plan),
             inputs,
             count=request.count,
-            placement=placement,
-            block_bytes=request.plan.block_bytes,
             latency=search.criteria.needs_latency,
+            options=query_options(placement=placement, block_bytes=request.plan.block_bytes),
         )
         outcome = outcome_of(grid, trial)
         search.tell(request.key, outcome)

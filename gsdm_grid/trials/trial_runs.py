@@ -25,8 +25,8 @@ from gsdm_grid.optimizer import (
     measured,
     quietest,
 )
-from gsdm_grid.plan import Demands, PlacementPolicy, placement_policy
-from gsdm_grid.spec import RegisteredStream
+from gsdm_grid.plan import PlacementPolicy, placement_policy
+from gsdm_grid.spec import QueryOptions, RegisteredStream
 
 TIMEOUT_S = 600.0
 WARM_SHARE, WARM_WINDOWS = 4, 32
@@ -45,12 +45,8 @@ class TrialRun:
     outputs: int = 1
     count: int = 1000
     name: str | None = None
-    schedule: Mapping[str, Any] = field(default_factory=dict)
-    flush_s: float | None = None
-    placement: str | None = None
-    block_bytes: int | None = None
     latency: bool = False
-    demands: Demands = field(default_factory=Demands)
+    options: QueryOptions = field(default_factory=QueryOptions)
 
     @property
     def warm_count(self) -> int:
@@ -72,17 +68,8 @@ def run_trial(grid: Grid, trial: TrialRun, timeout_s: float = TIMEOUT_S) -> Tria
 
 def _query(grid: Grid, trial: TrialRun, inputs: Sequence[RegisteredStream], sink: str) -> ContinuousQuery:
     outputs = [RegisteredStream(f"measured{number}", sink, None) for number in range(trial.outputs)]
-    return grid.cq(
-        trial.flow,
-        [replace(stream) for stream in inputs],
-        outputs,
-        trial.name,
-        trial.schedule,
-        trial.flush_s,
-        trial.placement,
-        trial.demands,
-        trial.block_bytes,
-    )
+    alone = trial.options.model_copy(update={"share": False})
+    return grid.new_query(trial.flow, [replace(stream) for stream in inputs], outputs, trial.name, alone)
 
 
 def _measured(query: ContinuousQuery, warm: int, count: int, timeout_s: float) -> TrialResult:

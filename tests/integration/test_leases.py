@@ -11,7 +11,7 @@ import pytest
 from gsdm_grid import register_input_stream, register_result_stream
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts import HostRequest
-from gsdm_grid.plan import parse_demands
+from gsdm_grid.spec import parse_demands
 from gsdm_grid.testing import eventually
 
 

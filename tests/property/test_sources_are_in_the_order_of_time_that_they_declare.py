@@ -20,7 +20,7 @@ from gsdm_grid import (
 from gsdm_grid.errors import QueryError
 from gsdm_grid.model import PhysicalWindow, TypeRegistry
 from gsdm_grid.operators import TimeOrder
-from gsdm_grid.plan import parse_order
+from gsdm_grid.spec import parse_order
 
 Level = create_stream_type("Level", {"value": "float64"}, registry=TypeRegistry())
 SPAN_NS = 40

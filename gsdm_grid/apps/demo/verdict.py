@@ -16,8 +16,8 @@ from gsdm_grid.optimizer import (
     Choice,
     Tried,
     choose,
-    read_criteria,
 )
+from gsdm_grid.spec import parse_criteria
 
 LIMITING = 0.75
 """A site that is busy for at least this share of the time is said to be the limit."""
@@ -102,7 +102,7 @@ def choice(work: WorkReport, figure: str) -> Choice:
         for report in work.plans
         if report.plan is not None and report.rounds
     ]
-    return choose(tried, read_criteria({"maximize": figure}), {}, functions=work.workload.functions)
+    return choose(tried, parse_criteria({"maximize": figure}), {}, functions=work.workload.functions)
 
 
 def choice_sentences(work: WorkReport) -> list[str]:

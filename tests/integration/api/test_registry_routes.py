@@ -237,9 +237,22 @@ def test_sources_and_sinks_are_registered_and_found_after_a_restart(start):
         assert ask("GET", f"/v1/{room}").json() == {"items": [], "next": None}
 
 
+def test_a_source_is_registered_with_its_order_of_time(start):
+    ask = start()
+    order = {"within": 2.0, "late": "drop"}
+    assert ask("POST", "/v1/sources", json={**SOURCE, "order": order}).json()["order"] == order
+    wrong = ask("POST", "/v1/sources", json={**SOURCE, "name": "s2", "order": {"within": -1}}).json()
+    assert wrong["detail"] == "order.within: expected a number of seconds of at least 0, got -1"
+    query = {"name": "q", "inputs": ["s1"], "function": "fft3"}
+    assert ask("POST", "/v1/queries", json=query).status_code == 201
+    assert ask("GET", "/v1/sources/s1").json()["order"] == order
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
+        ({"order": "random"}, "invalid-request"),
+        ({"order": {"within": -1}}, "invalid-request"),
         ({"type": "Nothing"}, "unknown-name"),
         ({"interface": "nothing"}, "unknown-name"),
         ({"options": {"nothing": 1}}, "unknown-name"),

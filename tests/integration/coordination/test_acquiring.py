@@ -8,7 +8,7 @@ import pytest
 from gsdm_grid import PCC, Grid, Settings, register_input_stream, register_result_stream
 from gsdm_grid.errors import NodeLost, ResourceError
 from gsdm_grid.hosts import ThreadPool
-from gsdm_grid.plan import parse_demands
+from gsdm_grid.spec import parse_demands
 from gsdm_grid.testing import eventually
 
 

@@ -7,9 +7,10 @@ from gsdm_grid.errors import FlowError, PlanError, ResourceError
 from gsdm_grid.flow import central, parallelize
 from gsdm_grid.functions.library.radio import Radio
 from gsdm_grid.optimizer.candidates import Stage
-from gsdm_grid.optimizer.criteria import Criteria, read_criteria
+from gsdm_grid.optimizer.criteria import Criteria
 from gsdm_grid.optimizer.plan_space import Limits
 from gsdm_grid.optimizer.search import Search, SearchOptions
+from gsdm_grid.spec import parse_criteria
 from gsdm_grid.trials.plan_search import optimize, plan_space
 from gsdm_grid.trials.trial_runs import TrialRun, pool_limits, run_trial
 
@@ -79,7 +80,7 @@ def test_a_trial_measures_every_site_and_leaves_nothing_behind(threads_grid, rad
 def test_latency_is_measured_if_it_is_wanted(threads_grid, radio):
     trial = TrialRun(central("fft3"), [radio], count=100, latency=True)
     assert run_trial(threads_grid, trial).p99_ms > 0
-    bounded = read_criteria({"maximize": "throughput", "subject_to": {"p99_ms": 60_000}})
+    bounded = parse_criteria({"maximize": "throughput", "subject_to": {"p99_ms": 60_000}})
     space = plan_space(threads_grid, (Stage.of("fft3"),), [radio], Limits(most=1))
     choice = optimize(threads_grid, Search(space, bounded, SearchOptions(count=64, repeats=1)), [radio])
     assert choice.plan.key == "central"

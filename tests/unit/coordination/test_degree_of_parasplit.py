@@ -6,7 +6,7 @@ from gsdm_grid.compiler import compile_flow
 from gsdm_grid.errors import FlowError
 from gsdm_grid.flow import mergestream, parasplit, pipe
 from gsdm_grid.plan import StreamSpec
-from gsdm_grid.spec.specification import parse, with_degree
+from gsdm_grid.spec import parse, with_degree
 from gsdm_grid.splitting.split_sites import scaled_sites
 from gsdm_grid.trials.split_trials import ATTRIBUTES, BFN, RFN, SplitTuple
 from resource_manager.policy import AutoscalePolicy, LoadMeter, decide
@@ -38,7 +38,8 @@ def document(template="parasplit", **more):
 
 
 def test_a_document_gets_another_number_of_window_splitters():
-    assert parse(document(), None).autoscale == (1, 6)
+    bounds = parse(document(), None).specification.autoscale
+    assert (bounds.min, bounds.max) == (1, 6)
     for degree in (1, 5):
         changed = with_degree(document(), degree)
         assert sum(v.function_name == "split" for v in parse(changed, None).flow.vertices) == degree

@@ -7,7 +7,8 @@ from gsdm_grid.errors import FlowError, QueryError, UnknownName
 from gsdm_grid.flow import TEMPLATES
 from gsdm_grid.interfaces import interfaces, register_stream_interface
 from gsdm_grid.model import TypeRegistry, create_stream_type
-from gsdm_grid.spec.specification import Stop, parse, with_degree
+from gsdm_grid.plan import ARRIVAL, ORDERED, Demands, StreamOrder
+from gsdm_grid.spec import Stop, parse, with_degree
 
 RADIO = {"type": "Radio", "interface": "gsdm_grid.apps.radio:SyntheticRadio", "options": {"window": 64}}
 SOURCES = {"antenna": RADIO}
@@ -73,6 +74,35 @@ def test_the_overload_policy_goes_to_sources_that_have_one():
     assert "overload" not in parse(specification(overload="sample"), registered).inputs[0].options
 
 
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("ordered", ORDERED),
+        ("arrival", ARRIVAL),
+        ({"within": 2}, StreamOrder(2.0)),
+        ({"within": 0.5, "late": "drop"}, StreamOrder(0.5, "drop")),
+    ],
+)
+def test_an_input_stream_declares_its_order_of_time(order, expected):
+    source = {**RADIO, "order": order}
+    query = parse(specification(inputs=[source, "late"], function="S-Merge"), lambda _kind, _name: source)
+    assert [stream.order for stream in query.inputs] == [expected, expected]
+    assert parse(specification(), registered).inputs[0].order == ORDERED
+
+
+def test_documents_that_earlier_versions_took_are_taken_still():
+    nothing = dict.fromkeys(("outputs", "stop", "overload", "placement", "schedule", "flush_s", "labels", "autoscale"))
+    query = parse(specification(**nothing, resources=None, block_bytes=None), registered)
+    assert (query.stop, query.kept) == (Stop(), ("results",))
+    empty = specification(schedule=[], labels=[], inputs=[{**RADIO, "shared": 0}], resources={"sites": []})
+    assert parse(empty, registered).specification.demands == Demands()
+    by_yaml = parse(specification(block_bytes=1e6, stop={"count": None, "time_s": 3}), registered)
+    assert (by_yaml.specification.block_bytes, by_yaml.stop) == (1_000_000, Stop(time_s=3))
+    played = {"type": "Radio", "interface": "player", "options": {"path": "a.npz"}}
+    segment = parse(specification(inputs=[{"segment": "s", "repeat": "forever"}]), lambda _kind, _name: played)
+    assert segment.inputs[0].options["repeat"] == "forever"
+
+
 WRONG = {
     "no mapping": (3, "expected a mapping, got int"),
     "no name": ({"inputs": [RADIO], "function": "fft3"}, "name: must be a letter"),
@@ -99,6 +129,30 @@ WRONG = {
     "an unknown strategy": (specification(plan={"strategy": "luck"}), "unknown parallel strategy"),
     "a degree of half": (specification(plan={"strategy": "window_split", "degree": 0.5}), "plan.degree"),
     "a huge degree": (specification(plan={"strategy": "window_split", "degree": 10**9}), "vertices"),
+    "a block of nothing": (specification(block_bytes=0), "block_bytes: must be a whole number from 4096 to 268435456"),
+    "half a schedule": (specification(schedule={"period_s": 1}), "schedule: a fixed-length period needs both"),
+    "a period that is text": (
+        specification(schedule={"period_s": "a", "repetition": 1}),
+        "schedule.period_s: must be a number greater than zero, got 'a'",
+    ),
+    "bounds in the wrong order": (specification(autoscale={"min": 3, "max": 2}), "autoscale: min is 3, but max is 2"),
+    "sharing what scales": (specification(autoscale={}, share=True), "share: does not go with autoscale"),
+    "parameters of a flow": (
+        {"name": "q", "inputs": [RADIO], "flow": "fft3", "params": {"a": 1}},
+        "params: goes with a function",
+    ),
+    "a source with a type": (
+        specification(inputs=[{"source": "antenna", "type": "Radio"}]),
+        r"inputs\[0\]: has no member 'type'; allowed: name, source",
+    ),
+    "an unknown order": (
+        specification(inputs=[{**RADIO, "order": "random"}]),
+        r"inputs\[0\].order: expected 'ordered'",
+    ),
+    "a wrong order": (
+        specification(inputs=[{**RADIO, "order": {"within": -1}}]),
+        r"inputs\[0\].order.within: expected a number of seconds from 0 to 1e9, got -1",
+    ),
     "code": (
         {"name": "q", "inputs": [RADIO], "flow": {"vertices": [{"function": {"name": "f", "code": "gASV"}}]}},
         "must not carry code",

@@ -10,7 +10,7 @@ from gsdm_grid.engine.buffers import SourceStream
 from gsdm_grid.interfaces import EndOfStream, InterfaceContext, StreamInterface
 from gsdm_grid.interfaces.memory import MemorySource
 from gsdm_grid.model import PhysicalWindow, TypeRegistry
-from gsdm_grid.plan import parse_order
+from gsdm_grid.spec import parse_order
 
 Level = create_stream_type("Level", {"value": "float64"}, registry=TypeRegistry())
 

@@ -7,7 +7,7 @@ from gsdm_grid import create_stream_type
 from gsdm_grid.errors import QueryError
 from gsdm_grid.model import NO_TIME_MARK, PhysicalWindow, TypeRegistry, as_array
 from gsdm_grid.operators import SMerge, TimeOrder, Union
-from gsdm_grid.plan import parse_order
+from gsdm_grid.spec import parse_order
 
 Level = create_stream_type("Level", {"value": "float64"}, registry=TypeRegistry())
 LEAST, GREATEST = -(2**63), 2**63 - 1

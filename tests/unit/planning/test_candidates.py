@@ -10,11 +10,11 @@ from gsdm_grid.optimizer.candidates import (
     Parallel,
     Stage,
     planned_flow,
-    read_plan,
     sites_of_stages,
     strategies_of,
     tree_obstacle,
 )
+from gsdm_grid.spec import parse_plan
 
 FFT3 = (Stage.of("fft3"),)
 PIPE = (Stage.of("fft3"), Stage.of("polarize"))
@@ -36,7 +36,7 @@ def count(flow, name):
 
 @pytest.mark.parametrize(("plan", "stages"), [(p, 1) for p in PLANS] + [(p, 2) for p in PIPE_PLANS])
 def test_a_plan_is_read_back_from_its_document(plan, stages):
-    assert read_plan(plan.to_json(), stages) == plan
+    assert parse_plan(plan.to_json(), stages) == plan
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_plan_is_read_back_from_its_document(plan, stages):
 )
 def test_a_wrong_plan_is_refused_with_the_reason(plan, reason):
     with pytest.raises(FlowError, match=reason):
-        read_plan(plan, 2 if "stages" in plan or "is for" in reason else 1)
+        parse_plan(plan, 2 if "stages" in plan or "is for" in reason else 1)
 
 
 def test_a_tree_splits_in_two_levels_as_equal_as_they_can_be():

@@ -4,20 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsdm_grid.errors import FlowError
-from gsdm_grid.optimizer.criteria import FIGURES, Criteria, read_criteria
+from gsdm_grid.errors import FlowError, UnknownName
+from gsdm_grid.optimizer.criteria import FIGURES, Criteria
+from gsdm_grid.spec import parse_criteria
 
 positive = st.floats(1e-6, 1e6)
 figures = st.fixed_dictionaries(dict.fromkeys(FIGURES, positive))
 
 
 def test_the_cost_is_minimized_unless_told_otherwise():
-    ranked = read_criteria(None).ranked([("dear", {"cost_s": 2.0}), ("cheap", {"cost_s": 1.0})])
+    ranked = parse_criteria(None).ranked([("dear", {"cost_s": 2.0}), ("cheap", {"cost_s": 1.0})])
     assert ranked == [("cheap", 1.0), ("dear", 2.0)]
 
 
 def test_throughput_is_maximized_subject_to_bounds():
-    criteria = read_criteria({"maximize": "throughput", "subject_to": {"hosts": 6, "p99_ms": 50}})
+    criteria = parse_criteria({"maximize": "throughput", "subject_to": {"hosts": 6, "p99_ms": 50}})
     found = criteria.ranked(
         [
             ("fast", {"throughput": 9.0, "hosts": 10, "p99_ms": 1}),
@@ -41,8 +42,8 @@ def test_a_violated_bound_says_by_what():
 
 def test_weights_trade_figures_against_each_other():
     plans = [("wide", {"cost_s": 1.0, "hosts": 10.0}), ("narrow", {"cost_s": 2.0, "hosts": 1.0})]
-    assert read_criteria({"weights": {"cost_s": 1}}).ranked(plans)[0][0] == "wide"
-    assert read_criteria({"weights": {"cost_s": 1, "hosts": 1}}).ranked(plans)[0][0] == "narrow"
+    assert parse_criteria({"weights": {"cost_s": 1}}).ranked(plans)[0][0] == "wide"
+    assert parse_criteria({"weights": {"cost_s": 1, "hosts": 1}}).ranked(plans)[0][0] == "narrow"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_weights_trade_figures_against_each_other():
 )
 def test_wrong_criteria_are_refused_with_the_reason(given_criteria, reason):
     with pytest.raises(FlowError, match=reason):
-        read_criteria(given_criteria)
+        parse_criteria(given_criteria)
 
 
 @given(st.lists(figures, min_size=1, max_size=6), st.sampled_from(FIGURES))
@@ -69,3 +70,10 @@ def test_the_best_plan_by_one_figure_scores_one_and_the_others_no_less(found, na
     scores = [score for _, score in ranked]
     assert scores[0] == pytest.approx(1.0)
     assert scores == sorted(scores)
+
+
+def test_an_unknown_figure_says_which_ones_are_known():
+    with pytest.raises(UnknownName, match=r"criteria\.minimize: unknown figure 'costs'.* known: cost_s, cpu_s"):
+        parse_criteria({"minimize": "costs"})
+    with pytest.raises(UnknownName, match=r"criteria\.subject_to: unknown figure 'beauty'"):
+        parse_criteria({"subject_to": {"beauty": 1}})

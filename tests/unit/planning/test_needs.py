@@ -15,9 +15,9 @@ from gsdm_grid.plan import (
     Needs,
     StreamSpec,
     check_sites,
-    parse_demands,
     site_groups,
 )
+from gsdm_grid.spec import parse_demands
 
 
 def plan(flow=None, policy=RAY, live=False):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gsdm_grid.errors import FlowError, PlanError
 from gsdm_grid.optimizer.candidates import Stage
 from gsdm_grid.optimizer.choice import Failure
-from gsdm_grid.optimizer.criteria import Criteria, read_criteria
+from gsdm_grid.optimizer.criteria import Criteria
 from gsdm_grid.optimizer.plan_space import Limits, PlanSpace
 from gsdm_grid.optimizer.search import (
     MOST_ROUNDS,
@@ -17,6 +17,7 @@ from gsdm_grid.optimizer.search import (
     SearchOptions,
     replayed,
 )
+from gsdm_grid.spec import parse_criteria
 
 FFT3 = (Stage.of("fft3"),)
 COUNT = 800
@@ -99,7 +100,7 @@ def test_if_all_trials_fail_the_reasons_are_told(paper_grid):
 
 
 def test_bounds_that_no_plan_keeps_are_told(paper_grid):
-    search = search_of(criteria=read_criteria({"subject_to": {"throughput": 1e9}}))
+    search = search_of(criteria=parse_criteria({"subject_to": {"throughput": 1e9}}))
     with pytest.raises(PlanError, match=r"no plan keeps the bounds \(central: throughput is"):
         finish(search, paper_grid(search.space))
 
