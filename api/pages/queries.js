@@ -129,7 +129,7 @@ export function pageOfQuery(name) {
         ["windows/s", rateOf(query, plan, meter)],
         ["reads", sharing(query.shared)],
       ),
-      element("div", { class: "reason" }, failure(why(query))),
+      element("div", { class: "reason" }, failure(why(query)), query.error?.trace ? element("pre", {}, query.error.trace) : null),
       keeps ? live.node : null,
       section("Data flow", element("figure", {}, image)),
       section("Sites", table(SITE_COLUMNS, siteRows(query, plan, meter, places.items), "It has not been compiled yet.")),

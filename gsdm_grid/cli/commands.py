@@ -41,7 +41,7 @@ class GsdmCommands(TyperGroup):
             if ctx.params.get("debug"):
                 raise
             message = " ".join(f"error: {error}".split())
-            typer.secho(message, fg="red", err=True)
+            typer.secho("\n".join((message, *getattr(error, "__notes__", ()))), fg="red", err=True)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             if ctx.params.get("debug"):

@@ -100,6 +100,8 @@ def show(name: QueryName, server: Server = None, token: Token = None, as_json: A
     out.print(tables.title(query, now))
     if query.error:
         out.print(f"{query.error.kind}: {tables.failed(query, now)}", style="red")
+        for note in getattr(query.error, "__notes__", ()):
+            out.print(note, style="red", soft_wrap=True)
     for event in events[:10]:
         reached = datetime.fromtimestamp(event["at"], UTC)
         detail = f"  {event['detail']}" if event.get("detail") else ""

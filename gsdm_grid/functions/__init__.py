@@ -36,7 +36,7 @@ from gsdm_grid.functions.strategies import (
     window_split,
 )
 from gsdm_grid.functions.traits import Traits
-from gsdm_grid.functions.user_code import raised_by_user_code
+from gsdm_grid.functions.user_code import raised_by_user_code, trace_in_user_code
 from gsdm_grid.functions.windows import NeedMore, StreamView, current_window, first_within, sliding_window, time_window
 
 __all__ = [
@@ -86,6 +86,7 @@ __all__ = [
     "sliding_window",
     "sqf",
     "time_window",
+    "trace_in_user_code",
     "unpack",
     "window_distribute",
     "window_split",

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from gsdm_grid.cli.commands import app
 from gsdm_grid.client import ApiProblem, AsyncClient, Client
 from gsdm_grid.splitting.split_cost import Coefficients
+from gsdm_grid.testing import eventually
 from gsdm_grid.tuning.split_profile import SplitProfile, keep_profile
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -274,6 +275,20 @@ def test_a_refusal_is_one_clear_line(gsdm, spec, dropped):
         assert told.startswith("error: ")
         assert expected in told
         assert told.count("\n") == 1
+
+
+def test_an_error_of_a_function_is_shown_with_the_lines_of_the_function(gsdm, client, spec, dropped, tmp_path):
+    dropped.append("fragile")
+    failing = UPLOADED.replace("window.replace(x=0 * window.x)", "window.replace(x=[1.0][len(window.x)])")
+    (tmp_path / "code.py").write_text(failing.replace("cli_silence", "cli_fragile"))
+    client.upload_bundle("cli_fragile_bundle", tmp_path / "code.py")
+    gsdm("submit", spec("fragile", flow="cli_fragile_bundle.cli_fragile"), "--no-run")
+    client.run("fragile", wait=False)
+    eventually(lambda: client.query("fragile").state, lambda state: state == "failed")
+    for told in (gsdm("show", "fragile").stdout, gsdm("results", "fragile", "--follow", fails=True).stderr):
+        assert "function 'cli_fragile_bundle.cli_fragile': IndexError: list index out of range\n  File " in told
+        assert "\n    return window.replace(x=[1.0][len(window.x)])\n" in told
+    assert "return window.replace(x=[1.0][len(window.x)])" in client.query("fragile").document["error"]["trace"]
 
 
 def test_tokens_are_made_listed_and_removed(gsdm, service):

@@ -163,6 +163,19 @@ def test_a_reason_with_html_in_it_is_shown_as_text(look, broken):
     assert browser.evaluate("document.title").startswith("broken-page")
 
 
+def test_the_page_of_a_query_that_failed_shows_the_lines_of_its_function(look, grid, tmp_path):
+    code = "from gsdm_grid import Radio, current_window, sqf\n\n\n@sqf(Radio)\ndef halting(s):\n    "
+    (tmp_path / "code.py").write_text(f"{code}return [current_window(s)][1]\n")
+    grid.upload_bundle("paged_bundle", tmp_path / "code.py")
+    radio = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64}}
+    grid.submit({"name": "halting-page", "inputs": [radio], "function": "paged_bundle.halting"})
+    grid.run("halting-page", wait=False)
+    browser = look("/queries/halting-page")
+    browser.wait_for_text("IndexError: list index out of range")
+    assert "in halting\n    return [current_window(s)][1]" in text_of(browser, ".reason pre")
+    grid.drop("halting-page")
+
+
 def test_an_optimization_and_its_trials_show_what_was_measured(look, optimized):
     browser = look(f"/optimizations/{optimized.id}")
     browser.wait_for_text("Chosen: ")
