@@ -32,6 +32,7 @@ from gsdm_grid.functions.strategies import (
     WINDOW_DISTRIBUTE,
     WINDOW_SPLIT,
     Strategy,
+    undeclared,
     window_distribute,
     window_split,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "sqf",
     "time_window",
     "trace_in_user_code",
+    "undeclared",
     "unpack",
     "window_distribute",
     "window_split",
