@@ -345,6 +345,13 @@ class Coordinator:
                 return self._logs[name, wanted]
         return self._log(name, wanted, self.compiled(name).stream(wanted).type)
 
+    def gives_spectra(self, name: str, stream: str | None) -> bool:
+        """Whether the vectors of a kept result stream are spectra, as the query's plan says; false if it has none."""
+        row = self._row(name)
+        wanted = stream or next(iter(self._specification(row).kept), None)
+        sinks = [one for one in (row["plan"] or {}).get("streams", ()) if one["kind"] == "sink"]
+        return any(one["name"] == wanted and one.get("spectra", False) for one in sinks)
+
     def registered(self, kind: str, name: str) -> Mapping[str, Any]:
         """The document of a registered source or sink, or of a recorded segment."""
         if kind == "segment":

@@ -1,8 +1,8 @@
 """Traits: what a function declares about itself, so that nobody has to know it by its name.
 
-The compiler, recovery, rescaling, sharing, the optimizer and pictures ask for traits. A function that declares none is
-an ordinary one: its results depend on its windows in a way that only its code knows. What it declares beside traits
-(kind, state, use of neighbouring windows, strategies) is in `gsdm_grid.functions.sqf`.
+The compiler, recovery, rescaling, sharing, the optimizer, pictures and pages ask for traits. A function that declares
+none is an ordinary one: its results depend on its windows in a way that only its code knows. What it declares beside
+traits (kind, state, use of neighbouring windows, strategies) is in `gsdm_grid.functions.sqf`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,11 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Traits:
     """What others may rely on. Immutable; travels with its function.
+
+    Of all functions:
+
+    * ``spectra``: the vectors of its results are spectra, with frequencies in the order of the Fourier transform; or
+      False: they are not. A function that does not say (None) gives spectra if it gets some.
 
     Of functions that read one stream:
 
@@ -34,6 +39,7 @@ class Traits:
     * ``by_arrival``: its results come in the order in which windows happen to arrive, so they are numbered anew.
     """
 
+    spectra: bool | None = None
     relays: bool = False
     selects_by: str | None = None
     deals_in_turn: bool = False
