@@ -308,6 +308,17 @@ LIT = """
     })()
 """
 """How many colors the newest rows of the waterfall have."""
+LABEL = "document.querySelector('.waterfall .label').innerText"
+WATERFALL = "document.querySelector('.waterfall > canvas').toDataURL()"
+SPECTRAL = """
+from gsdm_grid import Radio, current_window, sqf
+from gsdm_grid.functions import Traits
+
+
+@sqf(Radio, returns=Radio, traits=Traits(spectra=True))
+def lines(s):
+    return current_window(s)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -408,6 +419,103 @@ def test_a_live_view_that_is_held_asks_for_no_results(look, running):
     assert browser.evaluate("window.results === window.heard")
     browser.click("#live-hold")
     browser.wait_for("window.results > window.heard")
+
+
+def hold(browser):
+    """Hold still, and wait until the page has got what it holds."""
+    browser.click("#live-hold")
+    renewed = "document.querySelector('#renewed').textContent"
+    for _ in range(2):
+        browser.evaluate(f"window.before = {renewed}")
+        browser.wait_for(f"{renewed} !== window.before")
+
+
+def newest_in_table(browser):
+    return browser.evaluate("document.querySelector('#live-values tbody td').innerText")
+
+
+def test_another_attribute_and_scale_are_drawn_from_what_is_held(look, running):
+    browser = look("/queries/paged")
+    browser.wait_for(f"{LIT} > 32")
+    hold(browser)
+    said, drawn = text_of(browser, "#live-said"), browser.evaluate(WATERFALL)
+    browser.evaluate(RESULTS_COUNTED)
+    for name, value in (("attribute", "z"), ("scale", "plain"), ("attribute", "y")):
+        choose(browser, name, value)
+        assert browser.evaluate(LIT) > 32
+        now = browser.evaluate(WATERFALL)
+        assert now != drawn
+        drawn = now
+    assert text_of(browser, "#live-said") == said
+    assert browser.evaluate("window.results") == 0
+    assert said == f"Window {newest_in_table(browser)}."
+
+
+def test_the_last_values_are_those_of_the_last_window_when_a_run_is_over(look, grid):
+    radio = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "rate": 100}}
+    grid.submit({"name": "over-page", "inputs": [radio], "function": "fft3"})
+    browser = look("/queries/over-page")
+    browser.wait_for("document.querySelector('#live-attribute').value === 'x'")
+    grid.run("over-page", count=330)
+    browser.wait_for("document.querySelector('#live-said').innerText.startsWith('Window 329')")
+    browser.wait_for("document.querySelector('#live-values tbody td')?.innerText === '329'")
+    grid.drop("over-page")
+
+
+def test_scale_and_axis_that_a_person_chose_stay_when_another_attribute_is_chosen(look, running):
+    browser = look("/queries/paged")
+    choose(browser, "scale", "plain")
+    choose(browser, "axis", "place")
+    choose(browser, "attribute", "y")
+    browser.wait_for(f"{LABEL}.startsWith('place')")
+    assert browser.evaluate("[...document.querySelectorAll('.tools select')].map((one) => one.value)") == [
+        *("results", "y", "both", "plain", "place")
+    ]
+
+
+def test_all_rows_of_a_waterfall_are_made_of_as_many_windows(look, running):
+    """Each window of a look has a cell of its own, so a row tells of which windows it is made."""
+    browser = look("/queries/paged")
+    looks = browser.evaluate("""
+        (async () => {
+            const {Rows} = await import('/pages/vectors.js');
+            const rows = new Rows(16), looks = [20, 40, 17, 3, 64, 15, 1, 33, 16];
+            const windows = Array.from({length: 209}, (_, time) => {
+                const cells = new Float64Array(209);
+                cells[time] = 1;
+                return {time, cells};
+            });
+            const inside = ({cells}) => [...cells].flatMap((cell, place) => cell ? [place] : []);
+            return looks.map((count) => {
+                const look = rows.take(windows.splice(0, count));
+                return [look.anew, look.rows.map(inside)];
+            });
+        })()
+    """)
+    (_, first), (_, second), *_ = looks
+    assert first == [[number] for number in range(20)]
+    assert [anew for anew, _ in looks] == [False, True, *[False] * 7]
+    assert second == [[number, number + 1, number + 2] for number in range(0, 60, 3)]
+    assert [{len(row) for row in rows} for _, rows in looks] == [{1}, {3}, {3}, {3}, *[{4}] * 5]
+    assert set().union(*(row for _, rows in looks for row in rows)) == set(range(209))
+    assert all(row == list(range(row[0], row[-1] + 1)) for _, rows in looks for row in rows)
+
+
+def test_an_axis_is_of_frequencies_where_a_function_declares_spectra_whatever_names_say(look, grid, tmp_path):
+    (tmp_path / "code.py").write_text(SPECTRAL)
+    grid.upload_bundle("spectral_bundle", tmp_path / "code.py")
+    radio = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "rate": 100}}
+    functions = {"undeclared-fft-page": "identity", "declared-page": "spectral_bundle.lines"}
+    axes = {}
+    for name, function in functions.items():
+        grid.submit({"name": name, "inputs": [radio], "function": function})
+        browser = look(f"/queries/{name}")
+        browser.wait_for("document.querySelector('#live-attribute').value === 'x'")
+        grid.run(name, count=100)
+        browser.wait_for("document.querySelector('#live-said').innerText.startsWith('Window 99')")
+        axes[name] = text_of(browser, ".waterfall .label")
+        grid.drop(name)
+    assert axes == {"undeclared-fft-page": "place in the vector", "declared-page": "frequency [kHz]"}
 
 
 def test_buttons_run_scale_stop_and_resume_a_query(look, grid, stopped):
