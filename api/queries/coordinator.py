@@ -8,6 +8,7 @@ the last kept window (see `gsdm_grid.compiler.recovery`).
 from __future__ import annotations
 
 import contextlib
+import difflib
 import fcntl
 import logging
 import os
@@ -855,12 +856,18 @@ class Coordinator:
     def _row(self, name: str, if_match: str | None = None) -> dict[str, Any]:
         row = self._store.row(sa.select(queries).where(queries.c.name == name))
         if row is None:
-            raise Problem("not-found", f"there is no query {name!r:.80}")
+            raise self._no_query(name)
         if if_match is not None and if_match not in ("*", etag(row["version"])):
             raise Problem(
                 "precondition-failed", f"query {name!r} has changed: it is {etag(row['version'])}, not {if_match:.60}"
             )
         return row
+
+    def _no_query(self, name: str) -> Problem:
+        known = [row["name"] for row in self._store.rows(sa.select(queries.c.name))]
+        similar = difflib.get_close_matches(name, known, n=3)
+        hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
+        return Problem("not-found", f"there is no query {name!r:.80}{hint}", did_you_mean=similar)
 
     def _pending(self, name: str) -> set[str]:
         return {one["action"] for one in self.operations.unfinished(name)}

@@ -267,8 +267,9 @@ def test_a_refusal_is_one_clear_line(gsdm, spec, dropped):
     for arguments, expected in (
         (("submit", spec("twice")), "twice"),
         (("submit", spec("wrong", flow="nothing_like_it"), "--no-run"), "unknown function 'nothing_like_it'"),
-        (("stop", "twice"), "allowed now: "),
+        (("stop", "twice"), "error: query 'twice' is specified: cannot stop; allowed now: run, scale, rm\n"),
         (("run", "nobody"), "nobody"),
+        (("show", "twic"), "there is no query 'twic'; did you mean 'twice'?"),
         (("ls", "--token", "wrong"), "token"),
     ):
         told = gsdm(*arguments, fails=True).stderr
@@ -412,6 +413,19 @@ def test_a_running_query_is_scaled(gsdm, dropped):
     assert sum(site["role"] == "compute" for site in sites) == 3
     assert json.loads(gsdm("scale", "scaled", 1, "--json").output)["result"]["degree"] == 1
     assert "degree 1" in gsdm("show", "scaled").output
+
+
+def test_more_compute_sites_than_cpus_are_warned_of(gsdm, spec, dropped):
+    dropped.append("crowded")
+    gsdm("submit", spec("crowded"), "--no-run")
+    cpus = os.cpu_count()
+    assert "warning" not in gsdm("scale", "crowded", 1).stderr
+    told = gsdm("scale", "crowded", cpus + 7)
+    assert told.stderr.startswith(
+        f"warning: {cpus + 7} compute sites are more than the {cpus} CPUs here: they share them, which makes a query "
+        f"slower rather than faster (gsdm scale crowded {cpus} takes it back)"
+    )
+    assert "query crowded has been rescaled" in told.stdout
 
 
 @pytest.fixture

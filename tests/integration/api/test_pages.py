@@ -531,6 +531,12 @@ def test_buttons_run_scale_stop_and_resume_a_query(look, grid, stopped):
     browser.click("#drive-deactivate")
     browser.wait_for("document.querySelector('#drive-activate').checkVisibility()")
     assert grid.query("driven-page").state == "installed"
+    browser.wait_for("!document.querySelector('#scale').disabled")
+    browser.evaluate("document.querySelector('#degree').value = 1")
+    browser.click("#scale")
+    browser.wait_for("!document.querySelector(\"tr[data-key='compute.1']\")")
+    browser.wait_for("document.querySelector('#drive-activate').checkVisibility()")
+    assert grid.query("driven-page").specification["flow"]["args"][0] == 1
     browser.wait_for("!document.querySelector('#drive-activate').disabled")
     browser.click("#drive-activate")
     browser.wait_for("document.querySelector('#drive-deactivate').checkVisibility()")
