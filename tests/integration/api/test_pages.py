@@ -35,6 +35,8 @@ COUNTED = """
     window.setTimeout = (call) => window.timed(call, 0); 1
 """
 """What the page asks is counted from now on, and it does not pause between its turns."""
+REASON = "document.querySelector('.reason').innerText"
+"""Why a query failed; its events may say so a moment earlier."""
 HIDDEN = """
     Object.defineProperty(document, 'hidden', {value: %s, configurable: true});
     document.dispatchEvent(new Event('visibilitychange'))
@@ -157,7 +159,7 @@ def test_what_is_focused_selected_and_opened_stays_when_the_page_is_renewed(look
 
 def test_a_reason_with_html_in_it_is_shown_as_text(look, broken):
     browser = look("/queries/broken-page")
-    browser.wait_for_text("cannot read")
+    browser.wait_for(f"{REASON}.includes('cannot read')")
     assert HTML in text_of(browser, ".reason")
     assert browser.evaluate("document.querySelectorAll('img[src=x]').length") == 0
     assert browser.evaluate("document.title").startswith("broken-page")
@@ -171,7 +173,7 @@ def test_the_page_of_a_query_that_failed_shows_the_lines_of_its_function(look, g
     grid.submit({"name": "halting-page", "inputs": [radio], "function": "paged_bundle.halting"})
     grid.run("halting-page", wait=False)
     browser = look("/queries/halting-page")
-    browser.wait_for_text("IndexError: list index out of range")
+    browser.wait_for(f"{REASON}.includes('IndexError: list index out of range')")
     assert "in halting\n    return [current_window(s)][1]" in text_of(browser, ".reason pre")
     grid.drop("halting-page")
 
