@@ -290,6 +290,8 @@ def test_an_error_of_a_function_is_shown_with_the_lines_of_the_function(gsdm, cl
         assert "function 'cli_fragile_bundle.cli_fragile': IndexError: list index out of range\n  File " in told
         assert "\n    return window.replace(x=[1.0][len(window.x)])\n" in told
     assert "return window.replace(x=[1.0][len(window.x)])" in client.query("fragile").document["error"]["trace"]
+    gsdm("rm", "fragile")
+    gsdm("bundle", "rm", "cli_fragile_bundle")
 
 
 def test_tokens_are_made_listed_and_removed(gsdm, service):

@@ -176,6 +176,7 @@ def test_the_page_of_a_query_that_failed_shows_the_lines_of_its_function(look, g
     browser.wait_for(f"{REASON}.includes('IndexError: list index out of range')")
     assert "in halting\n    return [current_window(s)][1]" in text_of(browser, ".reason pre")
     grid.drop("halting-page")
+    grid.remove_bundle("paged_bundle")
 
 
 def test_an_optimization_and_its_trials_show_what_was_measured(look, optimized):
@@ -517,6 +518,7 @@ def test_an_axis_is_of_frequencies_where_a_function_declares_spectra_whatever_na
         browser.wait_for("document.querySelector('#live-said').innerText.startsWith('Window 99')")
         axes[name] = text_of(browser, ".waterfall .label")
         grid.drop(name)
+    grid.remove_bundle("spectral_bundle")
     assert axes == {"undeclared-fft-page": "place in the vector", "declared-page": "frequency [kHz]"}
 
 
