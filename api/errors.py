@@ -1,6 +1,7 @@
 """Errors as RFC 9457 problem documents. The only place that knows which error is which HTTP status.
 
-No stack trace goes to clients: what we did not expect is logged with the request's id, and the client gets that id.
+No stack trace of ours goes to clients: what we did not expect is logged with the request's id, and the client gets
+that id. Of a user's function that raised, the lines of that function do go to clients, as ``trace``.
 """
 
 from __future__ import annotations
@@ -89,8 +90,9 @@ def problem_of(error: BaseException) -> Problem:
         kind = "type-mismatch" if isinstance(error.__cause__, errors.SchemaError) else "invalid-specification"
         return Problem(kind, str(error), path=error.args[0])
     if isinstance(error, errors.FunctionError):
-        vertex, function, cause, _ = error.args
-        return Problem("function-failed", str(error), vertex=vertex, function=function, cause=cause)
+        vertex, function, cause, trace = error.args
+        extras = {"vertex": vertex, "function": function, "cause": cause, **({"trace": trace} if trace else {})}
+        return Problem("function-failed", str(error), **extras)
     if isinstance(error, errors.NodeLost):
         return Problem("node-lost", str(error), node=error.args[0])
     if isinstance(error, errors.QueryError | errors.PlanError):

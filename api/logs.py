@@ -9,10 +9,13 @@ import secrets
 import sys
 import time
 from contextvars import ContextVar
-from typing import Any, TextIO
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any
 
 from typing_extensions import override
 
+FILE_BYTES, OLD_FILES = 10 << 20, 3
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 _STANDARD = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
@@ -51,12 +54,36 @@ def _without_queries(record: logging.LogRecord) -> str:
     return _QUERY.sub("", text) if record.name.startswith("uvicorn") else text
 
 
-def configure(level: str = "INFO", stream: TextIO | None = None) -> None:
-    """Send the logs of our packages and of the web server to a stream (standard error unless told otherwise)."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines())
+class PlainLines(logging.Formatter):
+    """Records as lines for people, who find ``more`` in another place."""
+
+    def __init__(self, more: str) -> None:
+        super().__init__()
+        self._more = more
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        text = f"{record.levelname.lower()}: {_without_queries(record)} (more in {self._more})"
+        return _SECRET.sub(r"\1…", text)
+
+
+def configure(level: str = "INFO", file: Path | None = None) -> None:
+    """Send the logs of our packages and of the web server to standard error; or to a file.
+
+    If they go to a file, people see warnings and errors on standard error, in plain words. The file is kept small.
+    """
+    shown = logging.StreamHandler(sys.stderr)
+    handlers: list[logging.Handler] = [shown]
+    if file is None:
+        shown.setFormatter(JsonLines())
+    else:
+        shown.setFormatter(PlainLines(str(file)))
+        shown.setLevel(logging.WARNING)
+        written = RotatingFileHandler(file, maxBytes=FILE_BYTES, backupCount=OLD_FILES, encoding="utf-8", delay=True)
+        written.setFormatter(JsonLines())
+        handlers.append(written)
     for name in ("gsdm", "uvicorn", "uvicorn.error"):
         logger = logging.getLogger(name)
-        logger.handlers = [handler]
+        logger.handlers = handlers
         logger.propagate = False
         logger.setLevel(level.upper())

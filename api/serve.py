@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -14,14 +15,19 @@ from api import logs
 from api.errors import is_storage_full
 from api.http import PRIVATE_UMASK
 from api.settings import ServiceSettings
+from gsdm_grid.client import default_home
 from gsdm_grid.errors import QueryError, ResourceError
 from gsdm_grid.plan import placement_warnings
 
+LOG_FILE = "coordinator.log"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-def serve(settings: ServiceSettings, log_level: str = "INFO") -> None:
-    """Serve until SIGINT or SIGTERM. Port 0 takes a free one; ``server.json`` in the home folder says which."""
+def serve(settings: ServiceSettings, log_level: str = "INFO", verbose: bool = False) -> None:
+    """Serve until SIGINT or SIGTERM. Port 0 takes a free one; ``server.json`` in the home folder says which.
+
+    At a terminal the log goes to a file in the home folder, unless ``verbose``: there it would bury people's lines.
+    """
     import uvicorn
 
     from api.http import protocol
@@ -31,7 +37,8 @@ def serve(settings: ServiceSettings, log_level: str = "INFO") -> None:
     _check_tls(settings)
     for warning in placement_warnings(settings.placement):
         print(f"warning: a query that does not say otherwise: {warning}", file=sys.stderr)
-    logs.configure(log_level)
+    log_file = settings.home.absolute() / LOG_FILE if sys.stderr.isatty() and not verbose else None
+    logs.configure(log_level, log_file)
     listener = _listen(settings)
     settings = replace(settings, port=listener.getsockname()[1])
     try:
@@ -39,7 +46,7 @@ def serve(settings: ServiceSettings, log_level: str = "INFO") -> None:
     except BaseException:
         listener.close()
         raise
-    _announce(settings, app.state.services.tokens.first_start(settings.home))
+    _announce(settings, app.state.services.tokens.first_start(settings.home), log_file)
     config = uvicorn.Config(
         app,
         http=protocol(settings.limits),
@@ -111,9 +118,14 @@ def _server_file(settings: ServiceSettings) -> Path:
     return settings.home / "server.json"
 
 
-def _announce(settings: ServiceSettings, token: str | None) -> None:
+def _announce(settings: ServiceSettings, token: str | None, log_file: Path | None) -> None:
+    home = settings.home.absolute()
     _server_file(settings).write_text(json.dumps({"url": settings.url, "pid": os.getpid()}))
     print(f"GSDM-grid coordinator at {settings.url}  (documentation: {settings.url}/docs)", flush=True)
+    if home != default_home({}):
+        print(f"other commands find it with: export GSDM_HOME={shlex.quote(str(home))}", flush=True)
     print("in a browser: gsdm open", flush=True)
+    if log_file is not None:
+        print(f"log: {log_file}", flush=True)
     if token is not None:
-        print(f"admin token, shown once (also in {settings.home / 'admin.token'}): {token}", flush=True)
+        print(f"admin token, shown once (also in {home / 'admin.token'}): {token}", flush=True)

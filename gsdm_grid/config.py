@@ -47,6 +47,9 @@ class Settings:
     """Whether a Ray started here serves its dashboard."""
     spark_master: str | None = None
     """Spark master to use; None runs Spark inside this process's JVM (``local[n]``)."""
+    spark_log_level: str | None = None
+    """Show Spark's own log lines from this level on (`WARN`, `INFO`, …), what it says when it starts, and its progress
+    bars; None: only what functions print, and errors while it starts."""
     ray_most_cpus: float | None = None
     """How many CPUs the autoscaler of the Ray cluster may bring it to; None: it has none."""
     spare_hosts: int = 0

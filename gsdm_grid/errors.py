@@ -119,14 +119,19 @@ class ResourceError(GsdmError):
 
 
 class FunctionError(GsdmError):
-    """User code raised, or returned what it did not promise. ``cause`` is the text of the original error."""
+    """User code raised, or returned what it did not promise. ``cause`` is the text of the original error.
+
+    The traceback is also a note (PEP 678): Python prints it under the message, and the message stays one line.
+    """
 
     def __init__(self, vertex: str, function: str, cause: str, trace: str = "") -> None:
         super().__init__(vertex, function, cause, trace)
+        if trace:
+            self.add_note(trace)
 
     @property
     def trace(self) -> str:
-        """Traceback inside the user's function, for logs."""
+        """The part of the traceback in user code (file, line, source line); empty if nothing was raised there."""
         return str(self.args[3])
 
     def __str__(self) -> str:

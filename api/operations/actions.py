@@ -22,6 +22,7 @@ DESIRED = {
     "drop": "dropped",
 }
 """The state that is wanted after a step."""
+AT_REST: tuple[lifecycle.State, ...] = ("specified", "compiled", "installed", "failed")
 
 
 def step(action: str, params: Mapping[str, Any]) -> lifecycle.Action:
@@ -40,9 +41,15 @@ def check(name: str, state: lifecycle.State, step: lifecycle.Action) -> None:
 
 
 def allowed(state: lifecycle.State) -> list[str]:
-    """Actions of the REST face that a state allows."""
+    """Actions of the REST face that a state allows.
+
+    A query at rest can be scaled too; the life cycle has no step for that, because only its specification changes.
+    """
     names = {"drop": "delete", "rescale": "scale"}
-    return [names.get(action, action) for action in lifecycle.allowed(state) if action != "uninstall"]
+    steps = [names.get(action, action) for action in lifecycle.allowed(state) if action != "uninstall"]
+    if state in AT_REST:
+        steps.insert(steps.index("delete"), "scale")
+    return steps
 
 
 def desired(step: lifecycle.Action, before: str) -> str:

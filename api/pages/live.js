@@ -1,20 +1,22 @@
 // The live view of a query's result streams: drawings of the newest vectors or numbers, the last values, the rate.
 //
 // It asks for the newest windows since the time before, a few times a second however fast the query is, and never for
-// what it cannot draw: so it does not fall behind. While nobody looks, or it holds still, it asks for nothing.
+// what it cannot draw: so it does not fall behind. While nobody looks it asks for nothing. When it is to hold still it
+// asks once more, for all attributes of the newest windows: from these it draws whatever is chosen then.
 
 import { askJson } from "./coordinator.js";
 import { element, renew, table } from "./elements.js";
 import { Line, Waterfall } from "./plots.js";
 import { rowOf, valueColumns } from "./values.js";
 import { count } from "./texts.js";
-import { attributesOf, axisOf, centred, condensed, decibels, isSpectrum, numberOf, sampleRateOf, vectorOf } from "./vectors.js";
+import { Rows, attributesOf, axisOf, centred, decibels, numberOf, sampleRateOf, vectorOf } from "./vectors.js";
 
 const LOOK_MS = 250;
 const QUIET_MS = 1000; // nothing new came
 const REST_MS = 2000; // the query does not run, or did not answer
 const VALUES_MS = 1000; // the table of values is for reading
 const WINDOWS_AT_ONCE = 64;
+const WINDOWS_HELD = 120; // of vectors; numbers are as many as are asked for at once
 const ROWS_AT_ONCE = 16; // of the waterfall; of more windows, a row has the greatest of several
 const POINTS = 600;
 const NUMBERS_AT_ONCE = 1000;
@@ -42,12 +44,17 @@ export class LiveView {
   #path;
   #query = null;
   #type = null;
+  #spectra = false; // whether vectors of the stream are spectra, as the coordinator says
+  #chosen = {}; // scale and axis, if a person has chosen them
+  #held = null; // the newest windows with all their attributes, from which is drawn on hold
   #next = null; // the number of the window to go on with
   #turn = 0; // grows when something else is chosen: what was asked before that is not drawn any more
   #numbers = []; // number, time and value of windows, where the attribute is no vector
   #counted = null; // when windows were counted last, and how many there were
   #rates = [[], []];
   #valuesMs = 0;
+  #valuesNext = null; // the number after the last window in the table of values
+  #rows = new Rows(ROWS_AT_ONCE);
   #idle = true;
   #wake = null;
   #latest = new Line();
@@ -68,7 +75,10 @@ export class LiveView {
       this.#choices[name] = select;
       tools.append(element("label", {}, title, select));
     }
-    this.#hold.addEventListener("change", () => this.#wake?.());
+    this.#hold.addEventListener("change", () => {
+      this.#held = null;
+      this.#wake?.();
+    });
     tools.append(element("label", {}, this.#hold, "Hold"));
     this.#drawings.hidden = true;
     const beside = [element("h3", {}, "Rate"), this.#rate.node, element("h3", {}, "Last values"), this.#values];
@@ -93,7 +103,7 @@ export class LiveView {
 
   async #keep() {
     for (;;) {
-      this.#idle = document.hidden || this.#hold.checked || !this.node.isConnected;
+      this.#idle = document.hidden || this.#held !== null || !this.node.isConnected;
       await this.#pause(this.#idle ? null : await this.#look());
     }
   }
@@ -117,13 +127,19 @@ export class LiveView {
         if (turn !== this.#turn) return 0;
         this.#learn(first);
       }
-      const answer = await this.#ask(this.#parameters());
-      if (turn !== this.#turn) return 0;
+      const holds = this.#hold.checked;
+      const answer = await this.#ask(holds ? this.#parametersOfHold() : this.#parameters());
+      if (turn !== this.#turn || holds !== this.#hold.checked) return 0;
+      if (answer.spectra !== this.#spectra) {
+        this.#learn(answer);
+        this.#restart();
+      }
       this.#count(answer.next);
       if (this.#next !== null && answer.next < this.#next) this.#restart(); // another log: the query was removed and came back
+      if (holds) return this.#holdStill(answer);
       const drawn = this.#draw(answer);
-      if (drawn && Date.now() - this.#valuesMs > VALUES_MS) await this.#showValues();
-      if (this.#query.state !== "active") return REST_MS;
+      if (this.#valuesNext !== this.#next && (!drawn || Date.now() - this.#valuesMs > VALUES_MS)) await this.#askValues();
+      if (this.#query.state !== "active") return this.#valuesNext === this.#next ? REST_MS : QUIET_MS;
       return drawn ? LOOK_MS : QUIET_MS;
     } catch (problem) {
       if (problem.kind !== "unreachable") {
@@ -147,16 +163,32 @@ export class LiveView {
     return { ...amount, from: this.#next, attributes: attribute?.name ?? "ts" };
   }
 
+  /** All attributes, as many windows as are drawn: vectors in full, or numbers if there are no vectors. */
+  #parametersOfHold() {
+    const hasVectors = attributesOf(this.#type).some(({ form }) => form === "vector");
+    return hasVectors ? { last: WINDOWS_HELD, points: POINTS } : { last: NUMBERS_AT_ONCE, points: 0 };
+  }
+
+  /** Draw what came since the time before, and its values, and keep it all; then there is nothing to wait for. */
+  #holdStill({ windows, next }) {
+    const since = this.#next ?? 0;
+    this.#held = { windows, next };
+    this.#draw({ windows: windows.filter(({ seq }) => seq >= since), next });
+    this.#showValues(windows.slice(-VALUES), next);
+    return null;
+  }
+
   get #attribute() {
     return attributesOf(this.#type).find(({ name }) => name === this.#choices.attribute.value);
   }
 
   // -- what is chosen ------------------------------------------------------------------------------------------------
 
-  /** Offer what a stream of this type can be drawn as. */
-  #learn({ type }) {
-    this.#type = type;
-    const drawable = attributesOf(type).filter(({ form }) => form !== null);
+  /** Offer what a stream can be drawn as. */
+  #learn({ type, spectra }) {
+    this.#type ??= type;
+    this.#spectra = spectra;
+    const drawable = attributesOf(this.#type).filter(({ form }) => form !== null);
     drawable.sort((one, other) => (other.form === "vector") - (one.form === "vector"));
     this.#offer("attribute", drawable.map(({ name }) => [name, name]));
     this.#fit();
@@ -167,29 +199,32 @@ export class LiveView {
     const isVector = this.#attribute?.form === "vector";
     this.#offer("form", isVector ? FORMS : []);
     this.#offer("scale", isVector ? SCALES : [], this.#attribute?.isComplex ? "dB" : "plain");
-    const spectrum = isSpectrum(this.#type, this.#query.specification);
-    this.#offer("axis", isVector ? AXES : [], spectrum ? "frequency" : "place");
+    this.#offer("axis", isVector ? AXES : [], this.#spectra ? "frequency" : "place");
   }
 
+  /** Offer options of a choice; what a person has chosen stays, as long as it is offered, else it is the preferred one. */
   #offer(name, options, preferred = undefined) {
     const select = this.#choices[name];
     const offered = [...select.options].map((option) => [option.value, option.text]);
     if (JSON.stringify(offered) !== JSON.stringify(options)) {
       select.replaceChildren(...options.map(([value, text]) => element("option", { value }, text)));
     }
-    if (preferred !== undefined && options.length) select.value = preferred;
+    if (preferred !== undefined && options.length) select.value = this.#chosen[name] ?? preferred;
     select.parentElement.hidden = options.length < 2;
   }
 
   #choose(name) {
+    if (name === "scale" || name === "axis") this.#chosen[name] = this.#choices[name].value;
     if (name === "stream") {
+      this.#held = null;
       this.#type = null;
       this.#counted = null;
       this.#rates = [[], []];
     }
     if (name === "attribute") this.#fit();
     this.#restart();
-    this.#wake?.();
+    if (this.#held) this.#holdStill(this.#held);
+    else this.#wake?.();
   }
 
   #restart() {
@@ -197,6 +232,8 @@ export class LiveView {
     this.#next = null;
     this.#numbers = [];
     this.#valuesMs = 0;
+    this.#valuesNext = null;
+    this.#rows.clear();
     this.#waterfall.clear();
   }
 
@@ -240,8 +277,10 @@ export class LiveView {
       ends: [ends.from, ends.to],
     });
     if (form.value === "line") return;
-    const rows = windows.map(({ values }, row) => ({ time: values.ts / 1e9, cells: shaped(vectors[row].peaks) }));
-    this.#waterfall.add(condensed(rows, ROWS_AT_ONCE), ends, unit);
+    const came = windows.map(({ values }, row) => ({ time: values.ts / 1e9, cells: shaped(vectors[row].peaks) }));
+    const { rows, anew } = this.#rows.take(came);
+    if (anew) this.#waterfall.clear();
+    this.#waterfall.add(rows, ends, unit);
   }
 
   #drawNumbers(windows, { name }) {
@@ -255,9 +294,16 @@ export class LiveView {
     this.#latest.draw(column(rises ? 1 : 0), column(2), { xLabel, yLabel: name, times: isClock });
   }
 
-  async #showValues() {
-    const { windows } = await this.#ask({ last: VALUES, points: 2 });
+  async #askValues() {
+    const turn = this.#turn;
+    const { windows, next } = await this.#ask({ last: VALUES, points: 2 });
+    if (turn === this.#turn && next >= this.#next) this.#showValues(windows, this.#next);
+  }
+
+  /** Show these windows as a table, which is up to date until the drawing is at a later window than `next`. */
+  #showValues(windows, next) {
     this.#valuesMs = Date.now();
+    this.#valuesNext = next;
     const attributes = attributesOf(this.#type);
     const rows = windows.toReversed().map((window) => rowOf(window, attributes));
     renew(this.#values, [table(valueColumns(attributes, windows.at(-1)), rows, "There are none.")]);

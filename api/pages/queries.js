@@ -130,7 +130,7 @@ export function pageOfQuery(name) {
         ["windows/s", rateOf(query, plan, meter)],
         ["reads", sharing(query.shared)],
       ),
-      element("div", { class: "reason" }, failure(why(query))),
+      element("div", { class: "reason" }, failure(why(query)), query.error?.trace ? element("pre", {}, query.error.trace) : null),
       keeps ? live.node : null,
       section("Data flow", element("figure", {}, image)),
       section("In all runs", table(TOTAL_COLUMNS, totalRows(query.totals), "It has read nothing yet.")),

@@ -2,7 +2,7 @@
 
 const NUMBERS = /^(bool|u?int\d+|float\d+|complex\d+)$/;
 const VECTOR = /^vector.* of (\S+)$/;
-const SPECTRAL = ["Radio", "Polar"]; // types of the radio library, whose spectra are in the order of the transform
+const CALM = 8; // looks in a row with fewer windows, after which fewer make a row
 
 /** The attributes of a type and of those above it, with what each is: "scalar", "vector" or null if it is no number. */
 export function attributesOf(type) {
@@ -13,14 +13,6 @@ export function attributesOf(type) {
     return { name, isComplex: item.startsWith("complex"), form: !isNumber ? null : item === kind ? "scalar" : "vector" };
   });
   return [...inherited, ...own];
-}
-
-/** Whether vectors of a type are spectra, as far as a specification tells. People can say otherwise. */
-export function isSpectrum(type, specification) {
-  const names = [];
-  for (let one = type; one; one = one.under) names.push(one.name);
-  if (names.includes("Polar")) return true;
-  return names.some((name) => SPECTRAL.includes(name)) && /fft|polari[sz]e/.test(JSON.stringify(specification));
 }
 
 /** The sample rate that the inputs of a specification name, in hertz; null if none does. */
@@ -90,12 +82,57 @@ export function rangeOf(rows, left = 0.01) {
   return greatest > low ? [low, greatest] : [low - 1, low + 1];
 }
 
-/** So many rows at most: of more, the greatest cells of several that follow each other, at the time of the last. */
-export function condensed(rows, most) {
-  const several = Math.ceil(rows.length / most);
-  return Array.from({ length: Math.ceil(rows.length / several) }, (_, part) => {
-    const group = rows.slice(part * several, (part + 1) * several);
-    const cells = group.at(-1).cells.map((_, place) => Math.max(...group.map((row) => row.cells[place] ?? -Infinity)));
-    return { time: group.at(-1).time, cells };
-  });
+/**
+ * Rows of a waterfall made of windows as they come, look by look. Where many come, a row has the greatest cells of
+ * several windows, at the time of the last: of the same number in each row, because the greatest of more is greater.
+ * What is missing in the oldest row of a look are the newest windows of the look before.
+ */
+export class Rows {
+  #most;
+  #several = 1;
+  #calm = [];
+  #before = [];
+  #looks = 0;
+
+  /** `most` rows for each look. */
+  constructor(most) {
+    this.#most = most;
+  }
+
+  /**
+   * The rows for windows that came, each with its time and its cells. At the first look nobody knows how fast they come,
+   * and each gets a row; if the second look tells that more belong together, all rows are given once more, `anew`.
+   */
+  take(windows) {
+    this.#looks += 1;
+    const before = this.#several;
+    if (this.#looks > 1) this.#adapt(Math.ceil(windows.length / this.#most));
+    const [several, all] = [this.#several, [...this.#before, ...windows]];
+    const anew = this.#looks === 2 && several > before;
+    const count = anew ? Math.floor(all.length / several) : Math.ceil(windows.length / several);
+    this.#before = this.#looks > 1 ? all.slice(-this.#most) : all;
+    const rows = Array.from({ length: count }, (_, row) => {
+      const end = all.length - several * (count - 1 - row);
+      return greatestOf(all.slice(Math.max(end - several, 0), end));
+    });
+    return { rows, anew };
+  }
+
+  clear() {
+    [this.#before, this.#looks, this.#several, this.#calm] = [[], 0, 1, []];
+  }
+
+  /** More windows for a row at once, fewer only after a while: so that a row here and there is no other than the rest. */
+  #adapt(needed) {
+    this.#calm = needed < this.#several ? [...this.#calm, needed] : [];
+    if (needed > this.#several) this.#several = needed;
+    if (this.#calm.length < CALM) return;
+    this.#several = Math.max(...this.#calm);
+    this.#calm = [];
+  }
+}
+
+function greatestOf(group) {
+  const { time, cells } = group.at(-1);
+  return { time, cells: cells.map((_, place) => Math.max(...group.map((row) => row.cells[place] ?? -Infinity))) };
 }

@@ -8,6 +8,7 @@ the last kept window (see `gsdm_grid.compiler.recovery`).
 from __future__ import annotations
 
 import contextlib
+import difflib
 import fcntl
 import logging
 import os
@@ -351,6 +352,13 @@ class Coordinator:
             if (name, wanted) in self._logs:
                 return self._logs[name, wanted]
         return self._log(name, wanted, self.compiled(name).stream(wanted).type)
+
+    def gives_spectra(self, name: str, stream: str | None) -> bool:
+        """Whether the vectors of a kept result stream are spectra, as the query's plan says; false if it has none."""
+        row = self._row(name)
+        wanted = stream or next(iter(self._resolve(row).kept), None)
+        sinks = [one for one in (row["plan"] or {}).get("streams", ()) if one["kind"] == "sink"]
+        return any(one["name"] == wanted and one.get("spectra", False) for one in sinks)
 
     def registered(self, kind: str, name: str) -> Mapping[str, Any]:
         """The document of a registered source or sink, or of a recorded segment."""
@@ -874,12 +882,18 @@ class Coordinator:
     def _row(self, name: str, if_match: str | None = None) -> dict[str, Any]:
         row = self._store.row(sa.select(queries).where(queries.c.name == name))
         if row is None:
-            raise Problem("not-found", f"there is no query {name!r:.80}")
+            raise self._no_query(name)
         if if_match is not None and if_match not in ("*", etag(row["version"])):
             raise Problem(
                 "precondition-failed", f"query {name!r} has changed: it is {etag(row['version'])}, not {if_match:.60}"
             )
         return row
+
+    def _no_query(self, name: str) -> Problem:
+        known = [row["name"] for row in self._store.rows(sa.select(queries.c.name))]
+        similar = difflib.get_close_matches(name, known, n=3)
+        hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
+        return Problem("not-found", f"there is no query {name!r:.80}{hint}", did_you_mean=similar)
 
     def _pending(self, name: str) -> set[str]:
         return {one["action"] for one in self.operations.unfinished(name)}

@@ -79,7 +79,7 @@ def last_view(
     return {
         "type": shown.to_json(),
         "first": log.first,
-        "next": log.next,
+        "next": end,
         "state": log.state,
         "points": points,
         "missed": missed,

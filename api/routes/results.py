@@ -119,6 +119,10 @@ class LastWindows(BaseModel):
 
     query: str
     type: dict[str, Any] = Field(description="The stream type.")
+    spectra: bool = Field(
+        description="Whether its vectors are spectra, in the order of the Fourier transform, as functions declare; "
+        "false until the query is compiled."
+    )
     first: int = Field(description="Seq of the oldest window that is kept.")
     next: int = Field(description="Seq that the next window will have.")
     state: str = Field(description="Whether the log is being written.")
@@ -189,16 +193,17 @@ async def get_results(
     if media == JSON:
         points = VIEW_POINTS if wanted.points is None else wanted.points
         read_bytes = services.settings.limits.result_read_bytes
-        return Response(await run_in_threadpool(_last, name, log, wanted, points, read_bytes), media_type=JSON)
+        spectra = await run_in_threadpool(services.coordinator.gives_spectra, name, wanted.stream)
+        return Response(await run_in_threadpool(_last, name, log, wanted, points, read_bytes, spectra), media_type=JSON)
     form = _form("sse" if media == SSE else "arrow", log, wanted)
     start = wanted.begin(log, last_event_id)
     return _StreamResponse(streams_of(request), services, name, token.id, log, form, start, wanted.follow)
 
 
-def _last(name: str, log: ResultLog, wanted: ResultsWanted, points: int, read_bytes: int) -> bytes:
+def _last(name: str, log: ResultLog, wanted: ResultsWanted, points: int, read_bytes: int, spectra: bool) -> bytes:
     start, shown = wanted.begin(log, None), projected(log.type, wanted.names())
     view = last_view(log, shown, start, wanted.last, points, read_bytes, wanted.complex == "parts")
-    return to_json({"query": name, **view})
+    return to_json({"query": name, "spectra": spectra, **view})
 
 
 def _form(kind: Literal["sse", "json", "arrow"], log: ResultLog, wanted: ResultsWanted) -> Form:

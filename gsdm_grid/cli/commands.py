@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERRUPTED = 130
+COMMANDS = {
+    "compile": "run",
+    "install": "run",
+    "activate": "run",
+    "deactivate": "stop",
+    "uninstall": "stop",
+    "rescale": "scale",
+    "delete": "rm",
+    "drop": "rm",
+}
+"""Commands for actions of the REST face, and steps of the life cycle, that have another name on the command line."""
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -40,14 +51,28 @@ class GsdmCommands(TyperGroup):
         except GsdmError as error:
             if ctx.params.get("debug"):
                 raise
-            message = " ".join(f"error: {error}".split())
-            typer.secho(message, fg="red", err=True)
+            message = " ".join(f"error: {in_commands(error)}".split())
+            typer.secho("\n".join((message, *getattr(error, "__notes__", ()))), fg="red", err=True)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             if ctx.params.get("debug"):
                 raise
             typer.secho("interrupted", fg="red", err=True)
             raise typer.Exit(INTERRUPTED) from None
+
+
+def in_commands(error: GsdmError) -> str:
+    """The text of an error; a refusal by the state of a query names commands, where REST has names of its own."""
+    from gsdm_grid.client import ApiProblem
+
+    if not (isinstance(error, ApiProblem) and error.kind == "invalid-transition" and "query" in error.extras):
+        return str(error)
+    asked, possible = error.extras["action"], error.extras["allowed"]
+    commands = dict.fromkeys(COMMANDS.get(action, action) for action in possible)
+    return (
+        f"query {error.extras['query']!r} is {error.extras['state']}: cannot {COMMANDS.get(asked, asked)}; "
+        f"allowed now: {', '.join(commands) or 'nothing'}"
+    )
 
 
 app = typer.Typer(

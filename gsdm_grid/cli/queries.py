@@ -11,6 +11,7 @@ import typer
 
 from gsdm_grid.cli import tables
 from gsdm_grid.cli.commands import (
+    COMMANDS,
     OF_COORDINATOR,
     AsJson,
     QueryName,
@@ -100,6 +101,8 @@ def show(name: QueryName, server: Server = None, token: Token = None, as_json: A
     out.print(tables.title(query, now))
     if query.error:
         out.print(f"{query.error.kind}: {tables.failed(query, now)}", style="red")
+        for note in getattr(query.error, "__notes__", ()):
+            out.print(note, style="red", soft_wrap=True)
     for event in events[:10]:
         reached = datetime.fromtimestamp(event["at"], UTC)
         detail = f"  {event['detail']}" if event.get("detail") else ""
@@ -147,8 +150,17 @@ def scale(
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a query's degree of parallelism, also while it runs: no window is lost, doubled or reordered."""
+    """Change a query's degree of parallelism, also while it runs: no window is lost, doubled or reordered.
+
+    More compute sites than there are CPUs are warned of, and made: scaling back loses nothing either.
+    """
     with connect(server, token) as client:
+        if (cpus := tables.cpus(client.resources())) is not None and degree > cpus:
+            typer.echo(
+                f"warning: {degree} compute sites are more than the {cpus} CPUs here: they share them, which makes a "
+                f"query slower rather than faster (gsdm scale {name} {cpus} takes it back)",
+                err=True,
+            )
         done = _carry_out(client, client.scale(name, degree, wait=False), timeout_s, quiet=as_json)
     if as_json:
         print_json(done.document)
@@ -229,7 +241,7 @@ def _carry_out(client: Client, operation: Operation, timeout_s: float, quiet: bo
     began_s = time.monotonic()
     if quiet:
         return client.wait(operation, timeout_s)
-    with console(error=True).status(f"{operation.action} {operation.query} …"):
+    with console(error=True).status(f"{COMMANDS.get(operation.action, operation.action)} {operation.query} …"):
         done = client.wait(operation, timeout_s)
     became = ACTIONS.get(done.action, f"{done.action} done").format(name=done.query)
     typer.echo(f"query {done.query} {became} ({time.monotonic() - began_s:.1f} s)")

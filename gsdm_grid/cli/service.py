@@ -121,7 +121,11 @@ def serve(
         typer.Option(min=1, help="Cores that queries placed on threads share; many cheap sites are fastest on one."),
     ] = None,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
-    as_json: Annotated[bool, typer.Option("--json", help="Nothing to print: the log is JSON anyway.")] = False,  # noqa: ARG001
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Show the log also at a terminal, where it goes to a file otherwise."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As --verbose: the log is JSON.")] = False,
 ) -> None:
     """Serve the coordinator until Ctrl-C."""
     from api.serve import serve as serve_until_told
@@ -152,7 +156,7 @@ def serve(
             pools=_named(pools or ()),
         ),
     )
-    serve_until_told(settings, log_level.upper())
+    serve_until_told(settings, log_level.upper(), verbose or as_json)
 
 
 def _named(pools: Sequence[str]) -> dict[str, str]:

@@ -296,6 +296,17 @@ def _by_pool(kinds: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mapp
             yield f"{kind} of {pool}", told
 
 
+def cpus(kinds: Mapping[str, Mapping[str, Any]]) -> int | None:
+    """How many CPUs the kind of host with most of them has; None if nobody knows.
+
+    >>> ray = {"total": {"CPU": 64.0}}
+    >>> cpus({"thread": {"cores": 2}, "ray": {**ray, "cores": 8}}), cpus({"thread": {"cores": 2}, "ray": ray}), cpus({})
+    (8, 64, None)
+    """
+    known = [pool.get("cores") or pool.get("slots") or pool.get("total", {}).get("CPU") for _, pool in _by_pool(kinds)]
+    return max((int(number) for number in known if number), default=None)
+
+
 def leases_table(kinds: Mapping[str, Mapping[str, Any]]) -> Group | None:
     """What queries hold of Ray clusters: requested, for how many planned sites, and observed; and under the table why
     a lease still waits. None if they hold nothing."""

@@ -30,6 +30,8 @@ class ApiProblem(GsdmError):
         self.detail = detail
         self.extras: Mapping[str, Any] = self.args[3]
         self.request_id = request_id
+        if trace := self.extras.get("trace"):  # the lines of a user's function, see `FunctionError`
+            self.add_note(str(trace))
 
     def __str__(self) -> str:
         if self.status >= 500 and self.request_id:

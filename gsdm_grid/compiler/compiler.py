@@ -1,8 +1,8 @@
 """The compiler: from a data flow and its input and result streams to a plan (thesis algorithms 9 and 10).
 
-Level by level it derives the type of each vertex's result and the known lengths of its vectors, groups the consumers
-by site, and connects them: by a memory stream inside a site, by a channel between sites. It also follows how streams
-are split and put together again, because that decides how a merge orders its inputs:
+Level by level it derives the type of each vertex's result, the known lengths of its vectors and whether they are
+spectra, groups the consumers by site, and connects them: by a memory stream inside a site, by a channel between sites.
+It also follows how streams are split and put together again, because that decides how a merge orders its inputs:
 
 * Every source numbers its windows; functions keep the numbers (ordinals).
 * Streams that descend from one numbering are merged by ordinal, which restores the order of the central plan.
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from gsdm_grid.compiler.plan_code import check_packages
 from gsdm_grid.errors import FlowError, GsdmError
 from gsdm_grid.flow import DataFlow, Input, Vertex, push_selections, repeated
-from gsdm_grid.functions import Lengths, fixed_lengths
+from gsdm_grid.functions import Lengths, fixed_lengths, function_value
 from gsdm_grid.model import StreamType
 from gsdm_grid.plan import (
     THREADS,
@@ -64,6 +64,7 @@ class CompiledStream:
     order: Order
     renumber: bool
     lengths: Lengths
+    spectra: bool = False
 
 
 def compile_flow(
@@ -156,6 +157,7 @@ def _compile_vertex(
         )
         raise FlowError(f"vertex {vertex.id!r}", reason)
     lengths = {**{name: known[name] for name in known if name in result.attributes}, **fixed_lengths(result)}
+    spectra = _gives_spectra(vertex, inputs, compiled)
     order: Order = "ordinal"
     renumber = False
     first = lineages[0]
@@ -169,14 +171,28 @@ def _compile_vertex(
             lineage = Lineage(vertex.id)
     elif vertex.resolved.kind == "partitioning":
         parts = [Lineage(first.numbering, (*first.splits, split), first.fresh) for split in _splits(vertex)]
-        return [CompiledStream(result, part, order, renumber, lengths) for part in parts]
+        return [CompiledStream(result, part, order, renumber, lengths, spectra) for part in parts]
     else:
         lineage = Lineage(first.numbering, first.splits, first.fresh and vertex.resolved.traits.relays)
     partitioned = any(consumer.resolved.kind == "partitioning" for consumer in flow.consumers(vertex.id))
     if partitioned and not lineage.splits and not lineage.fresh:
         renumber = True
         lineage = Lineage(vertex.id)
-    return [CompiledStream(result, lineage, order, renumber, lengths)]
+    return [CompiledStream(result, lineage, order, renumber, lengths, spectra)]
+
+
+def _gives_spectra(vertex: Vertex, inputs: Sequence[StreamSpec], compiled: dict[str, CompiledStream]) -> bool:
+    """Whether the vectors of a vertex's results are spectra: as its functions declare, else as its inputs are."""
+    named = (
+        [vertex.params.get(name) for name in vertex.resolved.functions] if vertex.resolved.traits.joins_parts else []
+    )
+    functions = [*(function_value(one) for one in named if one is not None), vertex.resolved]
+    declared = [function.traits.spectra for function in functions if function.traits.spectra is not None]
+    if declared:
+        return declared[0]
+    return any(
+        compiled[source].spectra if isinstance(source, str) else inputs[source].spectra for source in vertex.inputs
+    )
 
 
 def _splits(vertex: Vertex) -> list[Split]:
@@ -284,6 +300,7 @@ def _connect(
                 dict(spec.options),
                 spec.live,
                 spec.order,
+                spec.spectra,
             )
         )
         bind(spec.name, number)
@@ -293,7 +310,8 @@ def _connect(
             for site in dict.fromkeys(consumer.site for consumer in consumers):
                 name = f"{stream}→{site}"
                 kind: StreamKind = "memory" if site == vertex.site else "channel"
-                streams.append(PlanStream(name, kind, compiled[stream].type, vertex.site, site))
+                carried = compiled[stream]
+                streams.append(PlanStream(name, kind, carried.type, vertex.site, site, spectra=carried.spectra))
                 writes[vertex.id].append((number, name))
                 bind(name, stream, site)
     numbered = {stream: number for vertex in flow.vertices for number, stream in enumerate(vertex.streams)}
@@ -302,7 +320,17 @@ def _connect(
         vertex, result = flow.producer_of[end], compiled[end].type
         _check_result(vertex, result, spec)
         streams.append(
-            PlanStream(spec.name, "sink", result, vertex.site, None, spec.interface, dict(spec.options), spec.live)
+            PlanStream(
+                spec.name,
+                "sink",
+                result,
+                vertex.site,
+                None,
+                spec.interface,
+                dict(spec.options),
+                spec.live,
+                spectra=compiled[end].spectra,
+            )
         )
         writes[vertex.id].append((numbered[end], spec.name))
     return streams, reads, writes

@@ -162,6 +162,7 @@ def _tapped(stream: StreamSpec, part: Plan, name: str) -> StreamSpec:
         reader=stream.reader,
         overload=stream.overload,
         order=ARRIVAL,
+        spectra=result.spectra,
     )
 
 

@@ -73,7 +73,7 @@ class Grid:
                 self.settings.spare_hosts,
                 self.settings.ray_most_cpus,
             ),
-            "spark": SparkPool(self.settings.spark_master),
+            "spark": SparkPool(self.settings.spark_master, log_level=self.settings.spark_log_level),
             **(pools or {}),
         }
         self._shared = set(pools or {})

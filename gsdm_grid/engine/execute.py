@@ -8,14 +8,21 @@ the cursor. Errors in user code come out as `FunctionError`, with the vertex, th
 from __future__ import annotations
 
 import importlib
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gsdm_grid.errors import FlowError, FunctionError
-from gsdm_grid.functions import NeedMore, StreamFunction, StreamView, function_value, is_library, raised_by_user_code
+from gsdm_grid.functions import (
+    NeedMore,
+    StreamFunction,
+    StreamView,
+    function_value,
+    is_library,
+    raised_by_user_code,
+    trace_in_user_code,
+)
 from gsdm_grid.model import NO_MARK, NO_TIME_MARK, LogicalWindow, PhysicalWindow, StreamType, as_array, cut
 from gsdm_grid.operators import Blocks, Kept, Snapshot, StreamOperator
 
@@ -49,7 +56,7 @@ def guarded(vertex: str, name: str, call: Callable[[], Any]) -> Any:
         if not raised_by_user_code(error):
             raise
         cause = f"{type(error).__name__}: {error}"
-        raise FunctionError(vertex, name, cause, traceback.format_exc()) from error
+        raise FunctionError(vertex, name, cause, trace_in_user_code(error)) from error
 
 
 class Execute(StreamOperator):

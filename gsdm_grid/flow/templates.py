@@ -29,7 +29,7 @@ from gsdm_grid.flow.graph import (
     with_references,
 )
 from gsdm_grid.flow.template_registry import TEMPLATES, Template
-from gsdm_grid.functions import StreamFunction, functions, reference
+from gsdm_grid.functions import StreamFunction, functions, reference, undeclared
 
 Fun = str | StreamFunction | Template | DataFlow
 Params = Any
@@ -118,7 +118,7 @@ def parallelize(fun: str | StreamFunction, params: Params, strategy: str, n: int
     function = functions.get(fun)
     chosen = function.strategy(strategy)
     if chosen is None:
-        raise UnknownName(f"parallel strategy of {function.name!r}", strategy, [s.name for s in function.strategies])
+        raise undeclared(function, strategy)
     if chosen.degrees is not None and n not in chosen.degrees:
         raise FlowError(f"{strategy} of {function.name!r}", f"degree {n} is not valid; valid: {list(chosen.degrees)}")
     part_params, comb_params = chosen.resolve(function.bind(params))

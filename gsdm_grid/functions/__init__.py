@@ -32,11 +32,12 @@ from gsdm_grid.functions.strategies import (
     WINDOW_DISTRIBUTE,
     WINDOW_SPLIT,
     Strategy,
+    undeclared,
     window_distribute,
     window_split,
 )
 from gsdm_grid.functions.traits import Traits
-from gsdm_grid.functions.user_code import raised_by_user_code
+from gsdm_grid.functions.user_code import raised_by_user_code, trace_in_user_code
 from gsdm_grid.functions.windows import NeedMore, StreamView, current_window, first_within, sliding_window, time_window
 
 __all__ = [
@@ -86,6 +87,8 @@ __all__ = [
     "sliding_window",
     "sqf",
     "time_window",
+    "trace_in_user_code",
+    "undeclared",
     "unpack",
     "window_distribute",
     "window_split",

@@ -13,7 +13,7 @@ from gsdm_grid.errors import FlowError, FunctionError, QueryError
 from gsdm_grid.expressions import Expression, TupleFault
 from gsdm_grid.functions.registry import FUNCTION, functions, resolve
 from gsdm_grid.functions.sqf import StreamFunction, sqf
-from gsdm_grid.functions.user_code import raised_by_user_code
+from gsdm_grid.functions.user_code import raised_by_user_code, trace_in_user_code
 from gsdm_grid.model import PhysicalWindow, StreamType, cut
 
 Route = str | Callable[..., Any] | StreamFunction | Mapping[str, Any] | None
@@ -152,7 +152,8 @@ class _OverColumns(Evaluator):
             where = tuple_text(block, start)
         else:
             where = f"tuples {block.ordinals[start]}…{block.ordinals[stop - 1]}"
-        return FunctionError(self._vertex, self.name, f"{where}: {type(cause).__name__}: {cause}")
+        reason = f"{where}: {type(cause).__name__}: {cause}"
+        return FunctionError(self._vertex, self.name, reason, trace_in_user_code(cause))
 
     def _raised(self, block: PhysicalWindow) -> BaseException | None:
         try:
@@ -181,7 +182,7 @@ class _PerTuple(Evaluator):
                 if not raised_by_user_code(error):
                     raise
                 cause = f"{tuple_text(block, row)}: {type(error).__name__}: {error}"
-                raise FunctionError(self._vertex, self.name, cause) from error
+                raise FunctionError(self._vertex, self.name, cause, trace_in_user_code(error)) from error
         return made, None
 
 

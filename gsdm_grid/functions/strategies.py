@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gsdm_grid.errors import UnknownName
+from gsdm_grid.errors import FlowError, QueryError, UnknownName
 from gsdm_grid.functions.traits import Traits
+
+if TYPE_CHECKING:
+    from gsdm_grid.functions.sqf import StreamFunction
 
 ROUND_ROBIN = "RRpart"
 WINDOW_DISTRIBUTE = "window_distribute"
@@ -81,6 +84,30 @@ def window_distribute(partition: str = ROUND_ROBIN, **partition_params: Any) -> 
 def window_split(partition: str, combine: str, degrees: tuple[int, ...] | None = None) -> Strategy:
     """Parts of each window to different sites (thesis 4.2.1); needs the function's own split and combine."""
     return Strategy(WINDOW_SPLIT, partition, {}, "OS-Join", {"combine": combine}, degrees)
+
+
+def undeclared(function: StreamFunction, name: str) -> QueryError:
+    """The error for who asks for a strategy that a function does not declare: it says what to write instead."""
+    from gsdm_grid.functions.registry import is_library
+
+    declared = [strategy.name for strategy in function.strategies]
+    if name not in (WINDOW_DISTRIBUTE, WINDOW_SPLIT):
+        return UnknownName(f"parallel strategy of {function.name!r}", name, declared)
+    others = f" (it declares {' and '.join(declared)})" if declared else ""
+    reason = f"the function does not declare {name.replace('_', ' ')}{others}"
+    if not is_library(function):
+        reason = f"{reason}; if it can run so: @sqf(…, strategies=({_declaration(function, name)},))"
+    return FlowError(f"{name} of {function.name!r}", reason)
+
+
+def _declaration(function: StreamFunction, name: str) -> str:
+    if name == WINDOW_SPLIT:
+        return "window_split('PARTITIONING FUNCTION', 'COMBINE FUNCTION')"
+    if function.uses_neighbours:
+        return "window_distribute('overlap_part', size='$size')"
+    if function.init is not None:  # it has state: round robin would spread it
+        return "window_distribute('hashpart', key='ATTRIBUTE THAT EACH STATE BELONGS TO')"
+    return "window_distribute()"
 
 
 def _traits_of(function: str) -> Traits:

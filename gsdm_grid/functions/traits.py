@@ -1,8 +1,8 @@
 """Traits: what a function declares about itself, so that nobody has to know it by its name.
 
-The compiler, recovery, rescaling, sharing, the optimizer and pictures ask for traits. A function that declares none is
-an ordinary one: its results depend on its windows in a way that only its code knows. What it declares beside traits
-(kind, state, use of neighbouring windows, strategies) is in `gsdm_grid.functions.sqf`.
+The compiler, recovery, rescaling, sharing, the optimizer, pictures and pages ask for traits. A function that declares
+none is an ordinary one: its results depend on its windows in a way that only its code knows. What it declares beside
+traits (kind, state, use of neighbouring windows, strategies) is in `gsdm_grid.functions.sqf`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ class Traits:
     * ``keeps_time``: no result is earlier than the window at the cursor, so that what the input has passed, the results
       have passed too. None: that holds of functions without state, but their results may also be as early as the
       windows of a `time_window`; it is checked while they run. Functions with state may look back as far as they like.
+    * ``spectra``: the vectors of its results are spectra, with frequencies in the order of the Fourier transform; or
+      False: they are not. A function that does not say (None) gives spectra if it gets some.
 
     Of functions that read one stream:
 
@@ -41,6 +43,7 @@ class Traits:
     """
 
     keeps_time: bool | None = None
+    spectra: bool | None = None
     relays: bool = False
     selects_by: str | None = None
     deals_in_turn: bool = False

@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from gsdm_grid.engine import Bootstrap, run_node
 from gsdm_grid.errors import ResourceError
 from gsdm_grid.hosts.base import HostGroup, HostPool, HostRequest
 from gsdm_grid.hosts.executors import Claim, Executors, registered_executors
+from gsdm_grid.hosts.spark_java import start_java
 from gsdm_grid.hosts.spark_tasks import END_S, KILLED_AT_ONCE, SparkTasks
 
 EMBEDDED_SLOTS = 64  # logical: tasks mostly wait for windows, so more of them than cores may run
@@ -123,13 +124,19 @@ class SparkGroup(HostGroup):
 class SparkPool(HostPool):
     """Starts nodes as Spark tasks; makes its session (``local[n]`` unless a master is given) when first needed.
 
-    With ``executors`` the session is an application of theirs, and has as many as its queries need.
+    With ``executors`` the session is an application of theirs, and has as many as its queries need. With a
+    ``log_level`` Spark says on standard error what it says by itself, from that level on, and shows progress bars.
     """
 
     def __init__(
-        self, master: str | None = None, config: dict[str, str] | None = None, executors: Executors | None = None
+        self,
+        master: str | None = None,
+        config: dict[str, str] | None = None,
+        executors: Executors | None = None,
+        log_level: str | None = None,
     ) -> None:
         self._master = ON_RAY if executors is not None else master
+        self._log_level = log_level
         self._config = config or {}
         self._executors = executors
         self._session: Any = None
@@ -166,26 +173,33 @@ class SparkPool(HostPool):
             raise ResourceError(f"Spark could not be started (is Java 17 or newer installed?): {error}") from error
 
     def _started(self, builder: Any) -> Any:
-        from pyspark import SparkContext
-
-        settings = {**_defaults(self._master is None), **self._config}
+        settings = {**_defaults(self._master is None, self._log_level), **self._config}
         if self._executors is not None:
             self._executors.begin()
             # The virtual machine before the session: what it is told then is not on its command line, for all to read.
-            SparkContext._ensure_initialized()
-            settings = {**_defaults(False), **self._executors.application(), **self._config}
+            self._start_java({})
+            settings = {**_defaults(False, self._log_level), **self._executors.application(), **self._config}
         elif self._master == ON_RAY:
             raise ResourceError(f"Spark master {ON_RAY!r} is for a coordinator that acquires executors: `gsdm serve`")
         else:
             settings["spark.master"] = self._master or f"local[{EMBEDDED_SLOTS},{TASK_FAILURES}]"
+            self._start_java(settings)
         for name, value in settings.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
         context = session.sparkContext
-        context.setLogLevel("OFF")
+        context.setLogLevel(self._log_level or "OFF")
         if self._executors is not None:
             self._executors.watch(partial(registered_executors, context.uiWebUrl, context.applicationId))
         return session
+
+    def _start_java(self, settings: Mapping[str, str]) -> None:
+        from pyspark import SparkContext
+
+        if self._log_level is None:
+            start_java(settings)
+        elif not settings:
+            SparkContext._ensure_initialized()
 
     @override
     def start(self, request: HostRequest) -> SparkGroup:
@@ -250,14 +264,14 @@ def _workers_apart(context: Any, bootstraps: Sequence[Bootstrap]) -> Iterator[No
             context.environment.pop(PACKAGES, None)
 
 
-def _defaults(embedded: bool) -> dict[str, str]:
+def _defaults(embedded: bool, log_level: str | None) -> dict[str, str]:
     settings = {
         "spark.ui.port": "0",
-        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.showConsoleProgress": str(log_level is not None).lower(),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
         "spark.task.maxFailures": str(TASK_FAILURES),
         **KILLED_AT_ONCE,
-        "spark.log.level": "ERROR",
+        "spark.log.level": log_level or "ERROR",
     }
     if embedded:
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}

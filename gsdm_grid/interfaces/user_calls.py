@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from gsdm_grid.errors import FunctionError, GsdmError
-from gsdm_grid.functions import raised_by_user_code
+from gsdm_grid.functions import raised_by_user_code, trace_in_user_code
 from gsdm_grid.interfaces.interface import EndOfStream
 
 
@@ -25,7 +24,7 @@ def user_call(interface: str, function: Callable[..., Any]) -> Iterator[None]:
     except BaseException as error:
         if not raised_by_user_code(error):
             raise
-        raise FunctionError(interface, name_of(function), repr(error), traceback.format_exc()) from error
+        raise FunctionError(interface, name_of(function), repr(error), trace_in_user_code(error)) from error
 
 
 def name_of(function: Callable[..., Any]) -> str:

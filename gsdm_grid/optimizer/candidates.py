@@ -13,7 +13,7 @@ from typing import Any
 
 from gsdm_grid.errors import FlowError, UnknownName
 from gsdm_grid.flow import PCC, DataFlow, central, lpipe, pipe
-from gsdm_grid.functions import Strategy, StreamFunction, functions
+from gsdm_grid.functions import Strategy, StreamFunction, functions, undeclared
 
 CENTRAL = "central"
 
@@ -188,6 +188,8 @@ def strategy_of(work: Work, name: str) -> Strategy:
     """The strategy of this name that is valid for a function, or for several fused ones."""
     valid = strategies_of(work)
     found = next((strategy for strategy in valid if strategy.name == name), None)
+    if found is None and len(work) == 1:
+        raise undeclared(work[0].function, name)
     if found is None:
         who = " and ".join(repr(stage.function.name) for stage in work)
         raise UnknownName(f"parallel strategy of {who}", name, [strategy.name for strategy in valid])

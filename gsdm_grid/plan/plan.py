@@ -32,7 +32,7 @@ class StreamSpec:
     ``reader`` is how each of them reads it (its overload policy, and options of that); ``overload`` is another policy
     for this query. ``fresh``: its windows are numbered one by one. ``lengths`` are those of its vectors, by attribute,
     as far as its interface knows them. ``order`` is the order of time in which its windows come. ``accepts`` is the
-    type whose windows its interface can carry.
+    type whose windows its interface can carry. ``spectra``: its vectors are spectra (see `Traits`).
     """
 
     name: str
@@ -48,11 +48,12 @@ class StreamSpec:
     lengths: Lengths = field(default_factory=dict)
     order: StreamOrder = ORDERED
     accepts: StreamType = STREAM
+    spectra: bool = False
 
 
 @dataclass(frozen=True)
 class PlanStream:
-    """A stream between operators, or between an operator and the world."""
+    """A stream between operators, or between an operator and the world. ``spectra``: its vectors are (see `Traits`)."""
 
     name: str
     kind: StreamKind
@@ -63,6 +64,7 @@ class PlanStream:
     options: Mapping[str, Any] = field(default_factory=dict)
     live: bool = False
     order: StreamOrder = ORDERED
+    spectra: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""

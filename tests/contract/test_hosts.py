@@ -144,9 +144,10 @@ def test_a_failing_function_fails_its_query_and_no_other(grid, function, cause):
     good.install()
     with pytest.raises(FunctionError) as caught:
         list(bad.run().results())
-    vertex, name, reason, _ = caught.value.args
+    vertex, name, reason, trace = caught.value.args
     assert (vertex, name) == (f"{function.name}.0", function.name)
     assert cause in reason
+    assert (f'File "{__file__}"' in trace) == (not cause.startswith("promised"))
     assert bad.state == "failed"
     assert len(list(good.run().results())) == 50
 

@@ -104,7 +104,7 @@ def test_the_demo_compares_and_measures_all_plans_and_leaves_nothing_running(run
     (document,) = output.splitlines()
     check_document(json.loads(document))
     assert (tmp_path / "out" / "waterfall.png").stat().st_size > 10_000
-    assert (tmp_path / "out" / "flow-window_split.png").is_file()
+    assert (tmp_path / "out" / "flow-window-split.png").is_file()
     assert run.wait_until_nothing_is_left() == []
 
 
@@ -122,6 +122,7 @@ def test_the_demo_runs_on_threads_too(tmp_path, view_class, terminal):
     assert all(path.stat().st_size > 1000 for path in report.pictures)
     shown = text.getvalue()
     assert "window distribute" in shown
+    assert "window_distribute" not in shown
     assert "The optimizer would choose" in shown
     assert "grew from 1 compute site to 2" in shown
     assert report.pictures[0].name in shown

@@ -6,7 +6,7 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +70,13 @@ def _standard_error_to(path: Path) -> Iterator[None]:
         os.close(kept)
 
 
-def install(queries: Sequence[ContinuousQuery], view: DemoView) -> None:
-    """Install all queries at once, each from a thread of its own: their processes start side by side."""
+def install(queries: Mapping[str, ContinuousQuery], view: DemoView) -> None:
+    """Install all queries at once, each from a thread of its own: their processes start side by side.
+
+    ``queries``: by what people call them.
+    """
     view.began("plans", f"installing {len(queries)} queries")
-    for query in queries:
+    for query in queries.values():
         query.compile()
     ready: list[str] = []
 
@@ -81,8 +84,8 @@ def install(queries: Sequence[ContinuousQuery], view: DemoView) -> None:
         ready.append(name)
         view.progressed("plans", len(ready), len(queries), f"{name} is installed")
 
-    side_by_side({query.id: query.install for query in queries}, over)
-    view.ended("plans", f"{len(queries)} queries on {_hosts(queries)}")
+    side_by_side({name: query.install for name, query in queries.items()}, over)
+    view.ended("plans", f"{len(queries)} queries on {_hosts(queries.values())}")
 
 
 def side_by_side(works: dict[str, Callable[[], Any]], over: Callable[[str], None]) -> None:
@@ -110,7 +113,7 @@ def side_by_side(works: dict[str, Callable[[], Any]], over: Callable[[str], None
         raise failures[0]
 
 
-def _hosts(queries: Sequence[ContinuousQuery]) -> str:
+def _hosts(queries: Iterable[ContinuousQuery]) -> str:
     hosts = [HOST_NAMES[site.host] for query in queries if query.plan for site in query.plan.sites]
     counts = {name: hosts.count(name) for name in dict.fromkeys(HOST_NAMES.values()) if name in hosts}
     return ", ".join(f"{n} here" if name == HOST_NAMES["local"] else f"{n} {name}s" for name, n in counts.items())

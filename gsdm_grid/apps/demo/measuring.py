@@ -148,7 +148,7 @@ def _one_window(windows: PhysicalWindow, step: int) -> PhysicalWindow:
 def grow(one: DemoQuery, options: DemoOptions, view: DemoView) -> Growth:
     """Let the plan run, shrink it to one compute site, and let it grow to two again."""
     query, turn = one.query, options.turn
-    view.began("growing", "window distribute runs on 2 sites, and shrinks to 1")
+    view.began("growing", f"{one.label} runs on 2 sites, and shrinks to 1")
     earlier = one.delivery()
     query.activate()
     query.rescale(GROWING.flow(turn, 1))

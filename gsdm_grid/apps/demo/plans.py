@@ -98,13 +98,18 @@ class DemoPlan:
 
     @property
     def id(self) -> str:
-        """Unique in the demo; the name of its query."""
-        return f"{self.workload.name}-{self.name}"
+        """The label as the name of its query."""
+        return self.label.replace(":", "").replace(" ", "-")
 
     @property
     def label(self) -> str:
-        """For people."""
-        return f"{self.workload.described}: {self.name.replace('_', ' ')}"
+        """For people; unique in the demo."""
+        return f"{self.workload.described}: {self.words}"
+
+    @property
+    def words(self) -> str:
+        """Its name in words, for where the workload is known."""
+        return self.name.replace("_", " ")
 
     @property
     def degree(self) -> int:

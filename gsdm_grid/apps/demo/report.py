@@ -21,6 +21,8 @@ from gsdm_grid.plan import Plan
 from gsdm_grid.reports import functions_of
 
 BARE_PROCESSES = (1, 2)
+UNDISTURBED = 0.9
+"""A loop that gets less than this share of a core was disturbed by other programs."""
 
 
 @dataclass
@@ -209,6 +211,11 @@ class DemoReport:
         """CPU time that the bare functions got, as a share of what they asked for; None if they were not measured."""
         shares = [rate.cpu_share for work in self.works for rates in work.bare.values() for rate in rates]
         return round(statistics.mean(shares), 3) if shares else None
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other programs used the machine while it was measured."""
+        return self.bare_cpu_share is not None and self.bare_cpu_share < UNDISTURBED
 
     @property
     def problems(self) -> list[str]:

@@ -65,7 +65,7 @@ def run_demo(options: DemoOptions, view: DemoView) -> DemoReport:
         queries = _queries(grid, options, report, Path(folder))
         chains = [workload.chain for workload in WORKLOADS]
         with BareKernel(chains, options.window, max(BARE_PROCESSES), keep_memory=True) as kernel:
-            install([one.query for one in queries], view)
+            install({one.label: one.query for one in queries}, view)
             kernel.wait()
             for one in queries:
                 one.report.compiled = one.query.plan
@@ -112,8 +112,8 @@ def _pictures(report: DemoReport, windows: PhysicalWindow, options: DemoOptions)
     paths = [draw_waterfall(windows, options.out / "waterfall.png", SAMPLE_RATE, title)]
     for one in report.plans:
         if one.plan is not None and one.plan.workload is EXPENSIVE and one.compiled is not None:
-            path = options.out / f"flow-{one.plan.name}.png"
-            paths.append(draw_plan(one.compiled, path, f"{one.plan.name}: {one.plan.what}"))
+            path = options.out / f"flow-{one.plan.name.replace('_', '-')}.png"
+            paths.append(draw_plan(one.compiled, path, f"{one.plan.label} ({one.plan.what})"))
     return paths
 
 

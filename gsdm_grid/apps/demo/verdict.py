@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gsdm_grid.apps.demo.report import (
+    BARE_PROCESSES,
     DemoReport,
     Growth,
     PlanReport,
@@ -23,14 +24,15 @@ LIMITING = 0.75
 """A site that is busy for at least this share of the time is said to be the limit."""
 MOSTLY = 0.6
 """Of a function that takes less than this share of a plan's CPU time is said that moving windows costs more."""
-UNDISTURBED = 0.9
-"""A loop that gets less than this share of a core was disturbed by other programs."""
 ON_THIS_MACHINE, A_CORE_EACH = "measured_throughput", "throughput"
 """What the optimizer is asked to make large: the rate that was measured, or the one with a core for each site."""
 
 
-def verdict(work: WorkReport) -> str:
-    """Which plan won, by what factor, and why, in a sentence. Who wins was faster than central in each round."""
+def verdict(work: WorkReport, disturbed: bool = False) -> str:
+    """Which plan won, by what factor, and why, in a sentence. Who wins was faster than central in each round.
+
+    Where other programs disturbed the measurement nothing is said of why: it would rest on how busy sites were.
+    """
     name = work.workload.described
     if not work.central.mb_s:
         return f"{name}: nothing can be said, because no window came through in so short a time."
@@ -39,8 +41,8 @@ def verdict(work: WorkReport) -> str:
     rounds = f"in each of {len(ratios)} rounds" if len(ratios) > 1 else "in the only round"
     if min(ratios) > 1:
         return (
-            f"{name}: {_name(best)} won, {_times(factor)} as fast as central and faster {rounds}, because "
-            f"{_why_faster(work.central, best)}."
+            f"{name}: {_name(best)} won, {_times(factor)} as fast as central and faster {rounds}"
+            f"{'' if disturbed else f', because {_why_faster(work.central, best)}'}."
         )
     if factor > 1:
         return (
@@ -48,8 +50,8 @@ def verdict(work: WorkReport) -> str:
             f"in the median, but not faster {rounds}."
         )
     return (
-        f"{name}: no plan was faster than central; the nearest, {_name(best)}, was {_times(factor)} as fast, because "
-        f"{_why_not_faster(work.central, best)}."
+        f"{name}: no plan was faster than central; the nearest, {_name(best)}, was {_times(factor)} as fast"
+        f"{'' if disturbed else f', because {_why_not_faster(work.central, best)}'}."
     )
 
 
@@ -76,12 +78,23 @@ def _why_not_faster(central: PlanReport, best: PlanReport) -> str:
 
 
 def transport_sentence(report: DemoReport) -> str:
-    """Whether the source, or the way of the windows, was the limit of what was measured."""
-    alone, fastest = report.transport.mb_s, max((one.mb_s for one in report.plans), default=0.0)
+    """Whether the source, or the way of the windows, is slower than the bare functions: no plan can be faster then."""
+    alone, cores = report.transport.mb_s, max(BARE_PROCESSES)
     fact = f"With nothing to compute, source, channels and sink move {alone:,.0f} MB/s"
-    if alone > fastest:
-        return f"{fact}, more than any plan needed: they are not the limit."
-    return f"{fact}, no more than the fastest plan: for that one they are the limit."
+    if report.disturbed:
+        return f"{fact}."
+    bare = {work.workload.described: work.bare_mb_s(cores) for work in report.works}
+    faster = {name: rate for name, rate in bare.items() if rate >= alone}
+    if not faster:
+        rate = max(bare.values(), default=0.0)
+        return (
+            f"{fact}, more than the bare functions reach on {cores} cores (at most {rate:,.0f} MB/s): they are not the "
+            "limit."
+        )
+    rates = " and ".join(
+        f"the bare {name} reaches on {cores} cores ({rate:,.0f} MB/s)" for name, rate in faster.items()
+    )
+    return f"{fact}, no more than {rates}: there they are the limit."
 
 
 def growth_sentence(growth: Growth) -> str:
@@ -116,12 +129,11 @@ def choice_sentences(work: WorkReport) -> list[str]:
 
 def disturbance_sentence(report: DemoReport) -> str | None:
     """That other programs used the machine while it was measured, if they did."""
-    share = report.bare_cpu_share
-    if share is None or share >= UNDISTURBED:
+    if not report.disturbed:
         return None
     return (
-        f"The bare functions got only {share:.0%} of the CPU time that they asked for: other programs use this "
-        "machine, and the figures say little."
+        f"The bare functions got only {report.bare_cpu_share:.0%} of the CPU time that they asked for: other programs "
+        "use this machine, and the figures say little. Reasons, which would rest on them, are left out."
     )
 
 
@@ -130,7 +142,7 @@ def report_json(report: DemoReport) -> dict[str, Any]:
     return {
         "ok": report.ok,
         "problems": report.problems,
-        "workloads": {work.workload.name: _work_json(work) for work in report.works if work.plans},
+        "workloads": {work.workload.name: _work_json(work, report.disturbed) for work in report.works if work.plans},
         "bare_cpu_share": report.bare_cpu_share,
         "transport": report.transport.to_json(),
         "growth": report.growth and report.growth.to_json(),
@@ -138,12 +150,12 @@ def report_json(report: DemoReport) -> dict[str, Any]:
     }
 
 
-def _work_json(work: WorkReport) -> dict[str, Any]:
+def _work_json(work: WorkReport, disturbed: bool) -> dict[str, Any]:
     return {
         "functions": list(work.workload.functions),
         "bare_mb_s": {str(number): round(work.bare_mb_s(number), 2) for number in work.bare},
         "plans": {one.plan.name: _plan_json(work, one) for one in work.plans if one.plan},
-        "verdict": verdict(work),
+        "verdict": verdict(work, disturbed),
         "optimizer": {figure: _choice_json(choice(work, figure)) for figure in (ON_THIS_MACHINE, A_CORE_EACH)},
     }
 
@@ -163,7 +175,7 @@ def of_limit(work: WorkReport, report: PlanReport) -> float:
 
 
 def _name(report: PlanReport) -> str:
-    return report.plan.name.replace("_", " ") if report.plan else "nothing computed"
+    return report.plan.words if report.plan else "nothing computed"
 
 
 def _times(factor: float) -> str:

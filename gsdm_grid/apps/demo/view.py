@@ -16,13 +16,14 @@ from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
+from gsdm_grid.apps.demo.measuring import ROUNDS
 from gsdm_grid.apps.demo.plans import (
     EXPENSIVE,
     PLANS,
     SAMPLE_RATE,
     DemoOptions,
 )
-from gsdm_grid.apps.demo.report import DemoReport, PlanReport, WorkReport
+from gsdm_grid.apps.demo.report import BARE_PROCESSES, DemoReport, PlanReport, WorkReport
 from gsdm_grid.apps.demo.steps import DemoView
 from gsdm_grid.apps.demo.verdict import (
     choice_sentences,
@@ -35,6 +36,12 @@ from gsdm_grid.apps.demo.verdict import (
 from gsdm_grid.apps.radio import spectral_power, spectrum_text
 from gsdm_grid.model import PhysicalWindow
 
+LEGEND = (
+    f"MB/s: input per second, the median of {ROUNDS} rounds; of limit: share of what the bare functions reach, "
+    f"in plain loops on {max(BARE_PROCESSES)} cores with nothing moved between them; "
+    "cores busy: CPU time of all sites of a plan."
+)
+"""What the columns of the tables mean."""
 _SPECTRUM_S = 0.15
 _LINE_S = 2.0
 
@@ -182,6 +189,10 @@ def headline(options: DemoOptions) -> Text:
 
 def show_report(report: DemoReport, console: Console) -> None:
     """The final tables with a sentence on each, what the optimizer makes of it, and where the pictures are."""
+    console.print()
+    if (disturbance := disturbance_sentence(report)) is not None:
+        console.print(Text(disturbance, style="yellow"))
+    console.print(Text(LEGEND, style="bright_black"))
     for work in report.works:
         if not work.plans:
             continue
@@ -189,15 +200,13 @@ def show_report(report: DemoReport, console: Console) -> None:
         cost = "expensive" if work.workload is EXPENSIVE else "cheap"
         console.print(Text(f"{work.workload.described}, {cost}", style="bold"))
         console.print(_work_table(work))
-        console.print(Text(verdict(work)))
+        console.print(Text(verdict(work, report.disturbed)))
         for sentence in choice_sentences(work):
             console.print(Text(sentence, style="cyan"))
     console.print()
     console.print(Text(transport_sentence(report)))
     if report.growth is not None:
         console.print(Text(growth_sentence(report.growth)))
-    if (disturbance := disturbance_sentence(report)) is not None:
-        console.print(Text(disturbance, style="yellow"))
     for problem in report.problems:
         console.print(Text(f"WRONG: {problem}", style="bold red"))
     console.print()
@@ -230,7 +239,7 @@ def _work_table(work: WorkReport) -> Table:
 def _plan_row(work: WorkReport, one: PlanReport) -> tuple[RenderableType, ...]:
     does, share = one.busiest
     return (
-        one.plan.name.replace("_", " ") if one.plan else "",
+        one.plan.words if one.plan else "",
         f"{one.mb_s:,.0f}",
         f"{one.mb_s / max(work.central.mb_s, 1e-9):.2f}",
         f"{of_limit(work, one):.2f}",

@@ -16,6 +16,7 @@ from gsdm_grid.errors import FlowError, SchemaError
 from gsdm_grid.functions import (
     Lengths,
     StreamView,
+    Traits,
     added_lengths,
     check_divides,
     current_window,
@@ -63,6 +64,7 @@ def _fft(array: Array) -> Array:
     strategies=(window_distribute(), window_split("fft3part", "fft3combine")),
     imports=("scipy.fft",),
     lengths=same_lengths,
+    traits=Traits(spectra=True),
 )
 def fft3(s: StreamView) -> Any:
     """Fast Fourier transform of each of the three channels (thesis 3.3.1)."""
@@ -115,6 +117,7 @@ def _twiddles(ways: int, length: int) -> Array:
     whole=True,
     strategies=(window_distribute(), window_split("dft3part", "dft3combine")),
     lengths=same_lengths,
+    traits=Traits(spectra=True),
 )
 def dft3(s: StreamView) -> Any:
     """Discrete Fourier transform of the three channels by its definition: an expensive function, O(n²)."""
@@ -169,6 +172,7 @@ def _polar_lengths(inputs: Sequence[Lengths], params: Mapping[str, Any]) -> Leng
     whole=True,
     lengths=_polar_lengths,
     strategies=(window_distribute(), window_split("slicepart", "polarcombine")),
+    traits=Traits(spectra=True),
 )
 def polarize(s: StreamView) -> Any:
     """Polarization ellipse per frequency, from the spectra of the three channels (thesis 3.3.3).
@@ -181,7 +185,7 @@ def polarize(s: StreamView) -> Any:
     return _each_length(current_window(s), lambda v: v.as_type(Polar, **polarization(v["x"], v["y"], v["z"])))
 
 
-@sqf(Radio, returns=Polar, whole=True, imports=("scipy.fft",), lengths=_polar_lengths)
+@sqf(Radio, returns=Polar, whole=True, imports=("scipy.fft",), lengths=_polar_lengths, traits=Traits(spectra=True))
 def polar(s: StreamView) -> Any:
     """`polarize` of `fft3` in one function (thesis 3.3.3)."""
 

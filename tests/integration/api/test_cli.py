@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from gsdm_grid.cli.commands import app
 from gsdm_grid.client import ApiProblem, AsyncClient, Client
 from gsdm_grid.splitting.split_cost import Coefficients
+from gsdm_grid.testing import eventually
 from gsdm_grid.tuning.split_profile import SplitProfile, keep_profile
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -266,14 +267,31 @@ def test_a_refusal_is_one_clear_line(gsdm, spec, dropped):
     for arguments, expected in (
         (("submit", spec("twice")), "twice"),
         (("submit", spec("wrong", flow="nothing_like_it"), "--no-run"), "unknown function 'nothing_like_it'"),
-        (("stop", "twice"), "allowed now: "),
+        (("stop", "twice"), "error: query 'twice' is specified: cannot stop; allowed now: run, scale, rm\n"),
         (("run", "nobody"), "nobody"),
+        (("show", "twic"), "there is no query 'twic'; did you mean 'twice'?"),
         (("ls", "--token", "wrong"), "token"),
     ):
         told = gsdm(*arguments, fails=True).stderr
         assert told.startswith("error: ")
         assert expected in told
         assert told.count("\n") == 1
+
+
+def test_an_error_of_a_function_is_shown_with_the_lines_of_the_function(gsdm, client, spec, dropped, tmp_path):
+    dropped.append("fragile")
+    failing = UPLOADED.replace("window.replace(x=0 * window.x)", "window.replace(x=[1.0][len(window.x)])")
+    (tmp_path / "code.py").write_text(failing.replace("cli_silence", "cli_fragile"))
+    client.upload_bundle("cli_fragile_bundle", tmp_path / "code.py")
+    gsdm("submit", spec("fragile", flow="cli_fragile_bundle.cli_fragile"), "--no-run")
+    client.run("fragile", wait=False)
+    eventually(lambda: client.query("fragile").state, lambda state: state == "failed")
+    for told in (gsdm("show", "fragile").stdout, gsdm("results", "fragile", "--follow", fails=True).stderr):
+        assert "function 'cli_fragile_bundle.cli_fragile': IndexError: list index out of range\n  File " in told
+        assert "\n    return window.replace(x=[1.0][len(window.x)])\n" in told
+    assert "return window.replace(x=[1.0][len(window.x)])" in client.query("fragile").document["error"]["trace"]
+    gsdm("rm", "fragile")
+    gsdm("bundle", "rm", "cli_fragile_bundle")
 
 
 def test_tokens_are_made_listed_and_removed(gsdm, service):
@@ -397,6 +415,19 @@ def test_a_running_query_is_scaled(gsdm, dropped):
     assert sum(site["role"] == "compute" for site in sites) == 3
     assert json.loads(gsdm("scale", "scaled", 1, "--json").output)["result"]["degree"] == 1
     assert "degree 1" in gsdm("show", "scaled").output
+
+
+def test_more_compute_sites_than_cpus_are_warned_of(gsdm, spec, dropped):
+    dropped.append("crowded")
+    gsdm("submit", spec("crowded"), "--no-run")
+    cpus = os.cpu_count()
+    assert "warning" not in gsdm("scale", "crowded", 1).stderr
+    told = gsdm("scale", "crowded", cpus + 7)
+    assert told.stderr.startswith(
+        f"warning: {cpus + 7} compute sites are more than the {cpus} CPUs here: they share them, which makes a query "
+        f"slower rather than faster (gsdm scale crowded {cpus} takes it back)"
+    )
+    assert "query crowded has been rescaled" in told.stdout
 
 
 @pytest.fixture

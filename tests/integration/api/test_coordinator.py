@@ -122,6 +122,7 @@ def test_a_query_that_fails_says_why_and_can_be_run_again(start):
     query = eventually(lambda: coordinator.view("q"), lambda query: query["state"] == "failed")
     assert query["error"]["type"] == "urn:gsdm:problem:function-failed"
     assert "64 samples are not enough" in query["error"]["detail"]
+    assert 'raise ValueError(f"{len(current_window(s).x)} samples are not enough")' in query["error"]["trace"]
     done(coordinator, run)
     coordinator.replace("q", {"inputs": [RADIO], "function": "fft3"}, "operator", None)
     done(coordinator, coordinator.act("q", "run", {"stop": {"count": 10}}))

@@ -35,6 +35,8 @@ COUNTED = """
     window.setTimeout = (call) => window.timed(call, 0); 1
 """
 """What the page asks is counted from now on, and it does not pause between its turns."""
+REASON = "document.querySelector('.reason').innerText"
+"""Why a query failed; its events may say so a moment earlier."""
 HIDDEN = """
     Object.defineProperty(document, 'hidden', {value: %s, configurable: true});
     document.dispatchEvent(new Event('visibilitychange'))
@@ -167,10 +169,24 @@ def test_what_is_focused_selected_and_opened_stays_when_the_page_is_renewed(look
 
 def test_a_reason_with_html_in_it_is_shown_as_text(look, broken):
     browser = look("/queries/broken-page")
-    browser.wait_for_text("cannot read")
+    browser.wait_for(f"{REASON}.includes('cannot read')")
     assert HTML in text_of(browser, ".reason")
     assert browser.evaluate("document.querySelectorAll('img[src=x]').length") == 0
     assert browser.evaluate("document.title").startswith("broken-page")
+
+
+def test_the_page_of_a_query_that_failed_shows_the_lines_of_its_function(look, grid, tmp_path):
+    code = "from gsdm_grid import Radio, current_window, sqf\n\n\n@sqf(Radio)\ndef halting(s):\n    "
+    (tmp_path / "code.py").write_text(f"{code}return [current_window(s)][1]\n")
+    grid.upload_bundle("paged_bundle", tmp_path / "code.py")
+    radio = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64}}
+    grid.submit({"name": "halting-page", "inputs": [radio], "function": "paged_bundle.halting"})
+    grid.run("halting-page", wait=False)
+    browser = look("/queries/halting-page")
+    browser.wait_for(f"{REASON}.includes('IndexError: list index out of range')")
+    assert "in halting\n    return [current_window(s)][1]" in text_of(browser, ".reason pre")
+    grid.drop("halting-page")
+    grid.remove_bundle("paged_bundle")
 
 
 def test_an_optimization_and_its_trials_show_what_was_measured(look, optimized):
@@ -305,6 +321,17 @@ LIT = """
     })()
 """
 """How many colors the newest rows of the waterfall have."""
+LABEL = "document.querySelector('.waterfall .label').innerText"
+WATERFALL = "document.querySelector('.waterfall > canvas').toDataURL()"
+SPECTRAL = """
+from gsdm_grid import Radio, current_window, sqf
+from gsdm_grid.functions import Traits
+
+
+@sqf(Radio, returns=Radio, traits=Traits(spectra=True))
+def lines(s):
+    return current_window(s)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -407,6 +434,104 @@ def test_a_live_view_that_is_held_asks_for_no_results(look, running):
     browser.wait_for("window.results > window.heard")
 
 
+def hold(browser):
+    """Hold still, and wait until the page has got what it holds."""
+    browser.click("#live-hold")
+    renewed = "document.querySelector('#renewed').textContent"
+    for _ in range(2):
+        browser.evaluate(f"window.before = {renewed}")
+        browser.wait_for(f"{renewed} !== window.before")
+
+
+def newest_in_table(browser):
+    return browser.evaluate("document.querySelector('#live-values tbody td').innerText")
+
+
+def test_another_attribute_and_scale_are_drawn_from_what_is_held(look, running):
+    browser = look("/queries/paged")
+    browser.wait_for(f"{LIT} > 32")
+    hold(browser)
+    said, drawn = text_of(browser, "#live-said"), browser.evaluate(WATERFALL)
+    browser.evaluate(RESULTS_COUNTED)
+    for name, value in (("attribute", "z"), ("scale", "plain"), ("attribute", "y")):
+        choose(browser, name, value)
+        assert browser.evaluate(LIT) > 32
+        now = browser.evaluate(WATERFALL)
+        assert now != drawn
+        drawn = now
+    assert text_of(browser, "#live-said") == said
+    assert browser.evaluate("window.results") == 0
+    assert said == f"Window {newest_in_table(browser)}."
+
+
+def test_the_last_values_are_those_of_the_last_window_when_a_run_is_over(look, grid):
+    radio = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "rate": 100}}
+    grid.submit({"name": "over-page", "inputs": [radio], "function": "fft3"})
+    browser = look("/queries/over-page")
+    browser.wait_for("document.querySelector('#live-attribute').value === 'x'")
+    grid.run("over-page", count=330)
+    browser.wait_for("document.querySelector('#live-said').innerText.startsWith('Window 329')")
+    browser.wait_for("document.querySelector('#live-values tbody td')?.innerText === '329'")
+    grid.drop("over-page")
+
+
+def test_scale_and_axis_that_a_person_chose_stay_when_another_attribute_is_chosen(look, running):
+    browser = look("/queries/paged")
+    choose(browser, "scale", "plain")
+    choose(browser, "axis", "place")
+    choose(browser, "attribute", "y")
+    browser.wait_for(f"{LABEL}.startsWith('place')")
+    assert browser.evaluate("[...document.querySelectorAll('.tools select')].map((one) => one.value)") == [
+        *("results", "y", "both", "plain", "place")
+    ]
+
+
+def test_all_rows_of_a_waterfall_are_made_of_as_many_windows(look, running):
+    """Each window of a look has a cell of its own, so a row tells of which windows it is made."""
+    browser = look("/queries/paged")
+    looks = browser.evaluate("""
+        (async () => {
+            const {Rows} = await import('/pages/vectors.js');
+            const rows = new Rows(16), looks = [20, 40, 17, 3, 64, 15, 1, 33, 16];
+            const windows = Array.from({length: 209}, (_, time) => {
+                const cells = new Float64Array(209);
+                cells[time] = 1;
+                return {time, cells};
+            });
+            const inside = ({cells}) => [...cells].flatMap((cell, place) => cell ? [place] : []);
+            return looks.map((count) => {
+                const look = rows.take(windows.splice(0, count));
+                return [look.anew, look.rows.map(inside)];
+            });
+        })()
+    """)
+    (_, first), (_, second), *_ = looks
+    assert first == [[number] for number in range(20)]
+    assert [anew for anew, _ in looks] == [False, True, *[False] * 7]
+    assert second == [[number, number + 1, number + 2] for number in range(0, 60, 3)]
+    assert [{len(row) for row in rows} for _, rows in looks] == [{1}, {3}, {3}, {3}, *[{4}] * 5]
+    assert set().union(*(row for _, rows in looks for row in rows)) == set(range(209))
+    assert all(row == list(range(row[0], row[-1] + 1)) for _, rows in looks for row in rows)
+
+
+def test_an_axis_is_of_frequencies_where_a_function_declares_spectra_whatever_names_say(look, grid, tmp_path):
+    (tmp_path / "code.py").write_text(SPECTRAL)
+    grid.upload_bundle("spectral_bundle", tmp_path / "code.py")
+    radio = {"type": "Radio", "interface": "synthetic_radio", "options": {"window": 64, "rate": 100}}
+    functions = {"undeclared-fft-page": "identity", "declared-page": "spectral_bundle.lines"}
+    axes = {}
+    for name, function in functions.items():
+        grid.submit({"name": name, "inputs": [radio], "function": function})
+        browser = look(f"/queries/{name}")
+        browser.wait_for("document.querySelector('#live-attribute').value === 'x'")
+        grid.run(name, count=100)
+        browser.wait_for("document.querySelector('#live-said').innerText.startsWith('Window 99')")
+        axes[name] = text_of(browser, ".waterfall .label")
+        grid.drop(name)
+    grid.remove_bundle("spectral_bundle")
+    assert axes == {"undeclared-fft-page": "place in the vector", "declared-page": "frequency [kHz]"}
+
+
 def test_buttons_run_scale_stop_and_resume_a_query(look, grid, stopped):
     browser = look("/queries/driven-page")
     browser.wait_for("document.querySelector('#drive-run').checkVisibility()")
@@ -420,6 +545,12 @@ def test_buttons_run_scale_stop_and_resume_a_query(look, grid, stopped):
     browser.click("#drive-deactivate")
     browser.wait_for("document.querySelector('#drive-activate').checkVisibility()")
     assert grid.query("driven-page").state == "installed"
+    browser.wait_for("!document.querySelector('#scale').disabled")
+    browser.evaluate("document.querySelector('#degree').value = 1")
+    browser.click("#scale")
+    browser.wait_for("!document.querySelector(\"tr[data-key='compute.1']\")")
+    browser.wait_for("document.querySelector('#drive-activate').checkVisibility()")
+    assert grid.query("driven-page").specification["flow"]["args"][0] == 1
     browser.wait_for("!document.querySelector('#drive-activate').disabled")
     browser.click("#drive-activate")
     browser.wait_for("document.querySelector('#drive-deactivate').checkVisibility()")

@@ -57,6 +57,9 @@ class Queries:
         self.views[name] = {"name": name, "state": state, "desired": state, "error": None}
         return self.logs[name]
 
+    def gives_spectra(self, name, stream):
+        return stream == "spectra"
+
     def result_log(self, name, stream):
         if name not in self.logs or stream not in (None, "results"):
             raise Problem("not-found", f"there is no result stream {stream!r} of {name!r}")
@@ -175,6 +178,7 @@ def test_last_windows_come_as_json(service):
     assert set(values) == {"ts", "n", "v"}
     assert values["v"]["length"] == 1000
     assert len(values["v"]["magnitude"]) == 10
+    assert view["spectra"] is False
     assert len(service.client.get(path()).json()["windows"]) == 50
     results.LastWindows.model_validate(view)
 

@@ -1,7 +1,7 @@
 import json
 import logging
 
-from api.logs import JsonLines
+from api.logs import JsonLines, PlainLines
 
 SECRET = "gsdm_0123456789ab_" + "A-_z" * 10 + "xyz"
 
@@ -22,3 +22,10 @@ def test_no_line_has_a_tokens_secret():
     told = line("gsdm.api", f"refused {SECRET}", place={"token": SECRET})
     assert SECRET not in json.dumps(told)
     assert told["message"] == "refused gsdm_0123456789ab_…"
+
+
+def test_people_see_a_line_without_secrets_that_says_where_there_is_more():
+    record = logging.makeLogRecord({"name": "gsdm.api", "levelname": "ERROR", "msg": f"refused {SECRET}", "args": ()})
+    assert (
+        PlainLines("coordinator.log").format(record) == "error: refused gsdm_0123456789ab_… (more in coordinator.log)"
+    )

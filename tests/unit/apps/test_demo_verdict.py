@@ -66,6 +66,13 @@ def complete():
     return report
 
 
+def shown(report):
+    """The last screen in one line, so that its sentences can be found."""
+    text = io.StringIO()
+    show_report(report, Console(file=text, width=120))
+    return " ".join(text.getvalue().split())
+
+
 def test_the_winner_is_named_with_its_factor_and_the_reason_from_what_was_measured():
     assert verdict(work([100, 110, 90], [180, 200, 170])) == (
         "fft3 and polarize: window distribute won, 1.80 times as fast as central and faster in each of 3 rounds, "
@@ -113,11 +120,20 @@ def test_the_optimizer_may_choose_otherwise_with_a_core_for_each_site():
     assert elsewhere.startswith("With a core for each site it would choose: fft3 by window distribute in 2")
 
 
-def test_a_source_that_is_fast_enough_is_said_not_to_be_the_limit():
+def test_a_source_that_is_faster_than_the_bare_functions_is_said_not_to_be_the_limit():
     report = complete()
-    assert transport_sentence(report).endswith("more than any plan needed: they are not the limit.")
-    report.transport.rounds = [trial(90)]
-    assert transport_sentence(report).endswith("for that one they are the limit.")
+    assert transport_sentence(report) == (
+        "With nothing to compute, source, channels and sink move 2,000 MB/s, more than the bare functions reach on "
+        "2 cores (at most 250 MB/s): they are not the limit."
+    )
+
+
+def test_a_source_that_is_slower_than_bare_functions_is_their_limit_though_it_is_faster_than_all_plans():
+    report = complete()
+    report.works[1].bare[2] = [BareRate(2400, 1.0)]
+    assert transport_sentence(report).endswith(
+        "move 2,000 MB/s, no more than the bare fft3 reaches on 2 cores (2,400 MB/s): there they are the limit."
+    )
 
 
 def test_growth_is_told_with_both_rates_and_the_windows_that_were_lost():
@@ -131,6 +147,30 @@ def test_other_programs_on_the_machine_are_mentioned():
     assert disturbance_sentence(report) is None
     report.works[0].bare[1] = [BareRate(60, 0.4)]
     assert "got only" in disturbance_sentence(report)
+
+
+def test_of_a_disturbed_measurement_it_is_said_first_and_no_reasons_are_given():
+    report = complete()
+    quiet = shown(report)
+    assert ", because " in quiet
+    assert "they are not the limit" in quiet
+    for part in report.works:
+        part.bare = {1: [BareRate(60, 0.4)], 2: [BareRate(90, 0.4)]}
+    disturbed = shown(report)
+    assert disturbed.index("The bare functions got only 40%") < disturbed.index("fft3 and polarize")
+    assert ", because " not in disturbed
+    assert "the limit." not in disturbed
+    assert "because" not in report_json(report)["workloads"]["expensive"]["verdict"]
+
+
+def test_the_columns_are_explained_on_the_screen():
+    assert "of limit: share of what the bare functions reach, in plain loops on 2 cores" in shown(complete())
+
+
+def test_a_plan_has_one_name_for_people_and_its_query_is_called_by_it():
+    assert plan_of(EXPENSIVE, "window_split").label == "fft3 and polarize: window split"
+    assert plan_of(EXPENSIVE, "window_split").id == "fft3-and-polarize-window-split"
+    assert "window_split" not in shown(complete())
 
 
 def test_a_report_is_one_json_document():

@@ -335,11 +335,13 @@ def test_a_trial_need_not_be_waited_for_and_waiting_has_an_end(coordinator):
 
 
 def test_a_trial_that_failed_raises_its_problem_when_waited_for(coordinator):
-    error = {"type": "urn:gsdm:problem:function-failed", "status": 422, "detail": "it divided by zero"}
+    trace = '  File "own.py", line 3, in f\n    1 / 0'
+    error = {"type": "urn:gsdm:problem:function-failed", "status": 422, "detail": "it divided by zero", "trace": trace}
     coordinator.answers = [httpx.Response(200, json=trial("failed", error))] * 2
     assert coordinator.ask("trial", "trial-1").error.kind == "function-failed"
-    with pytest.raises(ApiProblem, match="divided by zero"):
+    with pytest.raises(ApiProblem, match="divided by zero") as caught:
         coordinator.ask("submit_trial", SPEC)
+    assert caught.value.__notes__ == [trace]
 
 
 def test_trials_are_listed_and_removed(coordinator):

@@ -10,6 +10,7 @@ from gsdm_grid import STREAM, PhysicalWindow, Radio, current_window, sliding_win
 from gsdm_grid import sliding_window as sw
 from gsdm_grid.engine.execute import Execute
 from gsdm_grid.errors import FunctionError
+from gsdm_grid.functions import functions
 
 
 @pytest.fixture
@@ -148,6 +149,31 @@ def test_an_error_names_the_vertex_the_function_and_the_cause(execute, rows, who
         execute(broken, whole=whole).push(0, rows(0, 1))
     assert "raise ZeroDivisionError" in error.value.trace
     assert isinstance(error.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_error_shows_the_lines_of_the_function_and_none_of_the_engine(execute, rows, whole):
+    def part(window):
+        return np.zeros(3).reshape(window)
+
+    def broken(s):
+        return part((2, 2))
+
+    with pytest.raises(FunctionError) as error:
+        execute(broken, whole=whole).push(0, rows(0, 1))
+    files = [line for line in error.value.trace.splitlines() if line.startswith("  File")]
+    assert [line.rpartition("in ")[2] for line in files] == ["broken", "part"]
+    assert all(f'"{__file__}", line ' in line for line in files)
+    assert "    return np.zeros(3).reshape(window)" in error.value.trace.splitlines()
+    assert error.value.__notes__ == [error.value.trace]
+
+
+def test_an_error_of_a_library_function_shows_its_lines_only(rows, reading):
+    aggregate = Execute("v.0", functions.get("aggregate"), {"size": 1, "how": "sideways"}, [reading], reading)
+    with pytest.raises(FunctionError) as error:
+        aggregate.push(0, rows(0, 1))
+    assert "general.py" in error.value.trace
+    assert "execute.py" not in error.value.trace
 
 
 def test_an_error_in_a_generator_names_the_function_too(execute, rows):

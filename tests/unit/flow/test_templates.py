@@ -2,7 +2,19 @@
 
 import pytest
 
-from gsdm_grid import PCC, STREAM, DataFlow, central, lpipe, parallel, parallelize, partition, pipe, sqf
+from gsdm_grid import (
+    PCC,
+    STREAM,
+    DataFlow,
+    central,
+    lpipe,
+    parallel,
+    parallelize,
+    partition,
+    pipe,
+    sliding_window,
+    sqf,
+)
 from gsdm_grid.errors import FlowError, QueryError, UnknownName
 from gsdm_grid.flow import TEMPLATES, build
 from gsdm_grid.flow.templates import at_most
@@ -11,6 +23,12 @@ from gsdm_grid.flow.templates import at_most
 @sqf(STREAM, register=False)
 def branch(s, number, rest=None):
     """A function that is told its branch."""
+
+
+@sqf(STREAM, register=False)
+def neighbours(s, size):
+    """A function that uses neighbouring windows."""
+    return sliding_window(s, size)[0]
 
 
 def roles(flow):
@@ -146,6 +164,20 @@ def test_parallelize_uses_the_strategies_that_a_function_registered():
         (lambda: central(42), "got int"),
         (lambda: PCC(2, "RRpart", "PCC", [2], "S-Merge"), "template 'PCC'"),
         (lambda: parallelize("fft3", None, "magic", 2), "unknown parallel strategy of 'fft3' 'magic'"),
+        (
+            lambda: parallelize(branch, {"number": 1}, "window_split", 2),
+            "window_split of 'branch': the function does not declare window split (it declares window_distribute); if "
+            "it can run so: @sqf(…, strategies=(window_split('PARTITIONING FUNCTION', 'COMBINE FUNCTION'),))",
+        ),
+        (
+            lambda: parallelize(neighbours, {"size": 2}, "window_distribute", 2),
+            "does not declare window distribute; if it can run so: "
+            "@sqf(…, strategies=(window_distribute('overlap_part', size='$size'),))",
+        ),
+        (
+            lambda: parallelize("timestamp_it", None, "window_distribute", 2),
+            "'timestamp_it': the function does not declare window distribute",
+        ),
         (lambda: central("no_such_function"), "unknown function 'no_such_function'"),
     ],
 )

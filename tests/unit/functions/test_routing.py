@@ -135,8 +135,9 @@ def test_a_function_over_columns_that_raises_names_the_first_tuple_that_makes_it
             raise ValueError("seven")
         return block.xway
 
-    with pytest.raises(FunctionError, match=r"tuple 105 .*xway=7.*ValueError: seven"):
+    with pytest.raises(FunctionError, match=r"tuple 105 .*xway=7.*ValueError: seven") as caught:
         decide(fussy, xway=[0, 1, 2, 3, 0, 7, 1, 7])
+    assert caught.value.trace.endswith('in fussy\n    raise ValueError("seven")')
 
     def hates_company(block):
         if len(block) > 1:

@@ -1,5 +1,6 @@
 import inspect
 import pickle
+import traceback
 
 import pytest
 
@@ -38,6 +39,7 @@ def test_error_survives_pickling(error, protocol):
     assert copy.args == error.args
     assert str(copy) == str(error)
     assert str(type(error)(*error.args)) == str(error)  # as nodes report it
+    assert getattr(copy, "__notes__", None) == getattr(error, "__notes__", None)
 
 
 def test_every_error_is_drawn_in_the_tree():
@@ -54,6 +56,7 @@ def test_messages_name_the_thing_what_came_and_what_is_allowed():
     assert str(EXAMPLES[7]) == "query 'q1' is dropped: cannot activate; allowed now: nothing"
     assert str(EXAMPLES[10]) == "vertex 'v1', function 'fft3': ValueError: x"
     assert EXAMPLES[10].trace == "Traceback …"
+    assert traceback.format_exception(EXAMPLES[10])[-1] == "Traceback …\n"
     assert str(EXAMPLES[11]) == "working node 'n1' was lost: killed"
 
 

@@ -22,7 +22,7 @@ from gsdm_grid import (
 from gsdm_grid.compiler import compile_flow
 from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.flow import DataFlow
-from gsdm_grid.functions import equal_parts
+from gsdm_grid.functions import Traits, equal_parts
 from gsdm_grid.plan import StreamSpec
 
 
@@ -51,6 +51,33 @@ def test_types_are_derived_from_level_to_level():
     assert operators(plan)["fft3.0"].output_type == Radio
     assert operators(plan)["polarize.0"].output_type == Polar
     assert plan.stream("out").type == Polar
+
+
+@sqf(Radio, returns=Radio, traits=Traits(spectra=True), register=False)
+def own_transform(s):
+    return current_window(s)
+
+
+@sqf(Radio, returns=Radio, traits=Traits(spectra=False), register=False)
+def back_transform(s):
+    return current_window(s)
+
+
+@pytest.mark.parametrize(
+    ("flow", "spectra"),
+    [
+        (central("fft3"), True),
+        (central("identity"), False),
+        (central(own_transform), True),
+        (pipe("fft3", "aggregate", {"size": 4}), True),
+        (pipe(own_transform, back_transform), False),
+        (PCC(2, "RRpart", own_transform, {}, "S-Merge"), True),
+        (PCC(2, "fft3part", "fft3", {}, "OS-Join", {"fft3combine"}), True),
+        (PCC(2, "slicepart", "identity", {}, "OS-Join", {"combine": "slicecombine"}), False),
+    ],
+)
+def test_a_result_stream_holds_spectra_where_a_function_before_it_declares_so(flow, spectra):
+    assert compiled(flow).stream("out").spectra is spectra
 
 
 def test_a_type_mismatch_names_the_vertex_and_both_types():

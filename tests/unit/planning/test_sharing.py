@@ -44,6 +44,12 @@ def test_a_shared_source_is_read_by_a_part_whatever_queries_call_it():
     assert functions(one.parts[0]) == ["identity"]
 
 
+def test_a_query_knows_that_it_reads_spectra_from_a_part():
+    both = compiled(pipe("fft3", "aggregate", {"size": 4}), share=True)
+    assert functions(both) == ["identity"]
+    assert both.stream("out").spectra
+
+
 @pytest.mark.parametrize("other", [radio(shared=True, window=512), radio(shared=True, seed=7)])
 def test_other_options_are_another_source(other):
     assert compiled(central("fft3"), radio(shared=True)).parts != compiled(central("fft3"), other).parts
