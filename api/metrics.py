@@ -174,7 +174,7 @@ class _QueryCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         services = getattr(self._app.state, "services", None)
         try:
-            samples = list(services.coordinator.metrics()) if services is not None else []
+            samples = list(services.figures.metrics()) if services is not None else []
         except Exception:  # the other figures are wanted most when something is wrong
             _log.exception("the coordinator's figures cannot be read")
             samples = []

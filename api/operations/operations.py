@@ -112,6 +112,11 @@ class Operations:
             wanted = wanted.where(operations.c.query == query)
         return self._store.rows(wanted.order_by(operations.c.created_s))
 
+    def others(self, query: str, operation: Mapping[str, Any] | None) -> bool:
+        """Whether something else than this operation was promised of a query, and is not done."""
+        own = operation["id"] if operation is not None else None
+        return any(one["id"] != own for one in self.unfinished(query))
+
     def finish(
         self, operation_id: str, error: Mapping[str, Any] | None = None, result: Mapping[str, Any] | None = None
     ) -> None:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from api.errors import Problem, document, problem_of
 from api.operations import Operations
-from api.optimization.optimization_requests import OptimizationSetup, Queries, read_request
+from api.optimization.optimization_requests import OptimizationContext, OptimizationSetup, read_request
 from api.optimization.segments import Segments
 from api.optimization.trials import Trials
 from api.store import Store
@@ -35,6 +35,9 @@ from gsdm_grid.trials import this_machine
 OVER = ("published", "failed")
 """States in which nothing more happens by itself."""
 
+Adopt = Callable[[str, str, Mapping[str, Any], Sequence[str]], list[Any]]
+"""Gives the choice of an optimization to the queries with its work, and to those named (see `PlanAdoption.adopt`)."""
+
 
 class Optimizations:
     """Stores searches and carries them out. Thread-safe."""
@@ -45,14 +48,14 @@ class Optimizations:
         operations: Operations,
         trials: Trials,
         segments: Segments,
-        queries: Queries,
-        adopt: Callable[..., list[Any]],
+        context: OptimizationContext,
+        adopt: Adopt,
     ) -> None:
         self._store = store
         self._operations = operations
         self._trials = trials
         self._segments = segments
-        self._queries = queries
+        self._context = context
         self._adopt = adopt
         self._ids = IdFactory()
 
@@ -210,36 +213,11 @@ class Optimizations:
         self._keep(optimization_id, status="failed", error=error, finished_s=time.time())
         return error
 
-    # -- what was chosen ------------------------------------------------------------------------------------------
-
-    def chosen(self, work: str) -> dict[str, Any] | None:
-        """The plan that was last published for some work, if it was chosen on this machine."""
-        found = self.published_for(work)
-        return None if found is None or found["stale"] else found
-
-    def published_for(self, work: str) -> dict[str, Any] | None:
-        """The plan that was last published for some work, and why it is stale."""
-        found = self._store.row(
-            sa.select(table)
-            .where(table.c.work == work, table.c.published_s.is_not(None))
-            .order_by(table.c.published_s.desc())
-        )
-        if found is None or found["choice"] is None:
-            return None
-        return {
-            "optimization": found["id"],
-            "plan": found["choice"]["plan"],
-            "block_bytes": found["choice"]["block_bytes"],
-            "figures": found["choice"]["winner"]["figures"],
-            "window_bytes": found["settled"].get("window_bytes"),
-            "stale": stale(found["machine"], this_machine()),
-        }
-
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _setup_and_search(self, given: Mapping[str, Any], role: str) -> tuple[OptimizationSetup, Search]:
         """What follows from a request, and its search; a `GsdmError` says what is wrong, or that no plan is left."""
-        setup = read_request(given, role, self._queries, self._segments)
+        setup = read_request(given, role, self._context, self._segments)
         return setup, self._search_of(setup, 0, {})
 
     def _record_segments(self, optimization_id: str) -> None:
@@ -288,7 +266,7 @@ class Optimizations:
         return search
 
     def _search_of(self, setup: OptimizationSetup, rounds: int, told: Mapping[str, Outcome]) -> Search:
-        return replayed(setup.space(self._queries), setup.criteria, setup.options, rounds, told)
+        return replayed(setup.space(self._context), setup.criteria, setup.options, rounds, told)
 
     def _refuse_if_waiting(self, row: Mapping[str, Any], search: Search, step: str) -> None:
         waiting = [one.key for asked in search.rounds for one in asked if one in search.waiting()]

@@ -63,7 +63,7 @@ def get_operation(operation: str, services: WithServices) -> OperationDocument:
 @router.get("/plans", tags=["queries"], responses=responses(*COMMON))
 def list_plans(services: WithServices, limit: Limit = 100, cursor: Cursor = None) -> PlanPage:
     """Queries with a compiled plan: the number of sites by kind of host."""
-    found = services.coordinator.plans(limit + 1, cursor)
+    found = services.views.plans(limit + 1, cursor)
     items = [
         {"query": name, "sites": len(plan["sites"]), "hosts": Counter(site["host"] for site in plan["sites"])}
         for name, plan in found[:limit]
@@ -74,7 +74,7 @@ def list_plans(services: WithServices, limit: Limit = 100, cursor: Cursor = None
 @router.get("/plans/{name}", tags=["queries"], responses=responses(*COMMON, "not-found"))
 def get_plan(name: str, services: WithServices) -> dict[str, Any]:
     """The compiled plan of a query."""
-    return services.coordinator.plan(name)
+    return services.views.plan(name)
 
 
 @router.get("/sites", tags=["resources"], responses=responses(*COMMON))
@@ -85,7 +85,7 @@ def list_sites(
     limit: Limit = 100,
 ) -> SitePage:
     """Which queries run where, and which sites are the busiest."""
-    found = [site for site in services.coordinator.sites() if query is None or site["query"] == query]
+    found = [site for site in services.figures.sites() if query is None or site["query"] == query]
     if sort == "utilization":
         found.sort(key=lambda site: -site["utilization"])
     return SitePage.model_validate({"items": found[:limit]})
@@ -94,8 +94,8 @@ def list_sites(
 @router.get("/resources", tags=["resources"], responses=responses(*COMMON))
 def get_resources(services: WithServices) -> dict[str, Any]:
     """What each kind of host has, and how many sites run on it."""
-    used = Counter(site["host"] for site in services.coordinator.sites())
-    told = services.coordinator.grid.inventory()
+    used = Counter(site["host"] for site in services.figures.sites())
+    told = services.grid.current().inventory()
     pools = told.pop("pools")
     kinds = {
         kind: {**found, "sites": used[kind] + (used["local"] if kind == "thread" else 0)}

@@ -87,7 +87,7 @@ def list_drift(
     threshold: Annotated[float, Query(ge=0, le=1000, description="Share of the trial's cost.")] = 0.25,
 ) -> DriftPage:
     """Running queries whose cost has drifted from their trial, or whose plan was chosen elsewhere."""
-    return DriftPage.model_validate({"items": list(services.coordinator.chosen_plans.drift(threshold))})
+    return DriftPage.model_validate({"items": list(services.plan_adoption.drift(threshold))})
 
 
 @searches.get("/{optimization}", responses=responses(*COMMON, "not-found"))

@@ -72,7 +72,7 @@ def get_source(name: StreamName, services: WithServices, _token: Viewer) -> Stre
 @router.delete("/sources/{name}", status_code=204, responses=responses(*COMMON, "not-found", "in-use"))
 def remove_source(name: StreamName, services: WithServices, _token: Operator) -> None:
     """Remove a source that no query uses."""
-    delete_stream(services.store, "source", name, services.coordinator.uses)
+    delete_stream(services.store, "source", name, services.uses)
 
 
 @router.get("/sinks", responses=responses(*COMMON))
@@ -97,7 +97,7 @@ def get_sink(name: StreamName, services: WithServices, _token: Viewer) -> Stream
 @router.delete("/sinks/{name}", status_code=204, responses=responses(*COMMON, "not-found", "in-use"))
 def remove_sink(name: StreamName, services: WithServices, _token: Operator) -> None:
     """Remove a sink that no query uses."""
-    delete_stream(services.store, "sink", name, services.coordinator.uses)
+    delete_stream(services.store, "sink", name, services.uses)
 
 
 async def _post(

@@ -63,7 +63,7 @@ def get_type(name: TypeName, services: WithServices, _token: Viewer) -> TypeDocu
 @router.delete("/{name}", status_code=204, responses=responses(*COMMON, "not-found", "in-use"))
 def remove_type(name: TypeName, services: WithServices, _token: Operator) -> None:
     """Remove a stream type that was posted and that nothing uses."""
-    delete_type(services.store, name, services.coordinator.uses)
+    delete_type(services.store, name, services.uses)
 
 
 def _shown(made: StreamType, own: set[str]) -> TypeDocument:
