@@ -60,9 +60,10 @@ class Coordinator:
         """Begin: bring back what should run, and carry out what was promised."""
         self._grid.open(self._states.on_change, self._idle_hosts.give_up_one)
         self._states.start()
-        for operation in self._recovery.promised():
+        promised = self._recovery.promised()
+        self._grid.ready = True  # else the first of them could be refused
+        for operation in promised:
             self._operations.enqueue({**operation, "resumed": True})
-        self._grid.ready = True
         self._grid.current().warm()
         self._autoscaler.start()
 

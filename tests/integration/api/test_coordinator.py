@@ -288,6 +288,18 @@ def test_a_promised_change_of_degree_is_kept_after_a_restart(start):
     assert len([site for site in services.views.plan("q")["sites"] if site["role"] == "compute"]) == 3
 
 
+def test_promises_to_many_queries_are_kept_after_a_restart(start):
+    services = start()
+    services.operations.stop()  # what is promised from here on is not carried out any more
+    promised = []
+    for number in range(60):
+        services.desired.submit({**SPECIFICATION, "name": f"q{number}"}, "t", "operator")
+        promised.append(services.desired.act(f"q{number}", "compile"))
+    services.coordinator.close()
+    services = start()
+    assert {done(services, operation)["status"] for operation in promised} == {"succeeded"}
+
+
 class NoHosts(ThreadPool):
     """Refuses everything, until there are hosts."""
 
