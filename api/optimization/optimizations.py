@@ -18,7 +18,7 @@ from api.operations import Operations
 from api.optimization.optimization_requests import OptimizationContext, OptimizationSetup, read_request
 from api.optimization.segments import Segments
 from api.optimization.trials import Trials
-from api.store import Store
+from api.store import Store, newest
 from api.store import optimizations as table
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.optimizer import (
@@ -110,12 +110,8 @@ class Optimizations:
 
     def page(self, limit: int, before_s: float | None, query: str | None) -> list[dict[str, Any]]:
         """Searches, the newest first."""
-        wanted = sa.select(table).order_by(table.c.created_s.desc()).limit(limit)
-        if before_s is not None:
-            wanted = wanted.where(table.c.created_s < before_s)
-        if query is not None:
-            wanted = wanted.where(table.c.query == query)
-        return [{**self._shown(row), "trials": []} for row in self._store.rows(wanted)]
+        rows = self._store.rows(newest(table, limit, before_s, query=query))
+        return [{**self._shown(row), "trials": []} for row in rows]
 
     def remove(self, optimization_id: str) -> None:
         """Cancel a search if it is under way, and forget it and its trials."""
@@ -252,21 +248,21 @@ class Optimizations:
                 raise Problem(**ended["failure"])  # no plan's fault, and no plan can do better
 
     def _search(self, row: Mapping[str, Any]) -> Search:
-        told: dict[str, Outcome] = {}
+        outcomes: dict[str, Outcome] = {}
         for trial in self._trials.all_of_search(row["id"]):
             if trial["result"] is not None:
-                told[trial["key"]] = TrialResult.from_json(trial["result"])
+                outcomes[trial["key"]] = TrialResult.from_json(trial["result"])
             elif trial["failure"] is not None:
-                told[trial["key"]] = Failure(str(trial["failure"]["detail"]))
-        search = self._search_of(OptimizationSetup.from_json(row["settled"]), row["rounds"], told)
+                outcomes[trial["key"]] = Failure(str(trial["failure"]["detail"]))
+        search = self._search_of(OptimizationSetup.from_json(row["settled"]), row["rounds"], outcomes)
         if row["choice"] is not None and not search.waiting():
             for request in search.verification():
-                if request.key in told:
-                    search.tell(request.key, told[request.key])
+                if request.key in outcomes:
+                    search.tell(request.key, outcomes[request.key])
         return search
 
-    def _search_of(self, setup: OptimizationSetup, rounds: int, told: Mapping[str, Outcome]) -> Search:
-        return replayed(setup.space(self._context), setup.criteria, setup.options, rounds, told)
+    def _search_of(self, setup: OptimizationSetup, rounds: int, outcomes: Mapping[str, Outcome]) -> Search:
+        return replayed(setup.space(self._context), setup.criteria, setup.options, rounds, outcomes)
 
     def _refuse_if_waiting(self, row: Mapping[str, Any], search: Search, step: str) -> None:
         waiting = [one.key for asked in search.rounds for one in asked if one in search.waiting()]

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from api.errors import Problem, document, problem_of
 from api.operations import CrashWatch, Operations
-from api.store import Store, optimizations
+from api.store import Store, newest, optimizations
 from api.store import trials as table
 from gsdm_grid import Grid
 from gsdm_grid.ids import IdFactory
@@ -121,14 +121,8 @@ class Trials:
         self, limit: int, before_s: float | None, query: str | None, optimization: str | None = None
     ) -> list[dict[str, Any]]:
         """Trials, the newest first."""
-        wanted = sa.select(table).order_by(table.c.created_s.desc()).limit(limit)
-        if before_s is not None:
-            wanted = wanted.where(table.c.created_s < before_s)
-        if query is not None:
-            wanted = wanted.where(table.c.query == query)
-        if optimization is not None:
-            wanted = wanted.where(table.c.optimization == optimization)
-        return [self._shown(row) for row in self._store.rows(wanted)]
+        rows = self._store.rows(newest(table, limit, before_s, query=query, optimization=optimization))
+        return [self._shown(row) for row in rows]
 
     def of_search(self, optimization: str | None, key: str | None) -> dict[str, Any] | None:
         """The trial that a search asked for under a key, if it has been submitted."""
