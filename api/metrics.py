@@ -6,9 +6,9 @@ and `totals_of` for all. Labels are bounded: so many queries, and of each so man
 
 from __future__ import annotations
 
+import collections
 import logging
 import platform
-from collections import Counter as Count
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -68,16 +68,16 @@ def samples_of(query: Mapping[str, Any], statistics: Mapping[str, Mapping[str, A
     total = sum(restarts.values()) if isinstance(restarts, Mapping) else restarts
     yield Sample("gsdm_query_restarts_total", (name,), float(total))
     busiest = sorted(statistics.items(), key=lambda item: -float(item[1].get("utilization", 0.0)))
-    for site, told in busiest[:MAX_SITES]:
-        yield from _site_samples(name, site, told)
+    for site, figures in busiest[:MAX_SITES]:
+        yield from _site_samples(name, site, figures)
 
 
-def _site_samples(query: str, site: str, told: Mapping[str, Any]) -> Iterator[Sample]:
+def _site_samples(query: str, site: str, figures: Mapping[str, Any]) -> Iterator[Sample]:
     labels = (query, site)
-    yield Sample("gsdm_site_utilization_ratio", labels, float(told.get("utilization", 0.0)))
+    yield Sample("gsdm_site_utilization_ratio", labels, float(figures.get("utilization", 0.0)))
     for kind in ("processing", "communication", "system"):
-        yield Sample(f"gsdm_site_{kind}_seconds_total", labels, float(told.get(f"{kind}_s", 0.0)))
-    for stream, counted in list(told.get("streams", {}).items())[:MAX_STREAMS]:
+        yield Sample(f"gsdm_site_{kind}_seconds_total", labels, float(figures.get(f"{kind}_s", 0.0)))
+    for stream, counted in list(figures.get("streams", {}).items())[:MAX_STREAMS]:
         at = (*labels, stream)
         yield Sample("gsdm_stream_windows_total", at, float(counted.get("windows", 0)))
         yield Sample("gsdm_stream_bytes_total", at, float(counted.get("bytes", 0)))
@@ -88,7 +88,7 @@ def _site_samples(query: str, site: str, told: Mapping[str, Any]) -> Iterator[Sa
 
 def totals_of(states: Iterable[str]) -> Iterator[Sample]:
     """How many queries are in which state, from the states of all queries."""
-    counts = Count(states)
+    counts = collections.Counter(states)
     for state in STATES:
         yield Sample("gsdm_queries", (state,), float(counts[state]))
 
@@ -143,17 +143,17 @@ def metrics_of(app: Starlette) -> Metrics:
     """The figures of an application, made when first asked for."""
     if not hasattr(app.state, "metrics"):
         app.state.metrics = Metrics(app)
-    made: Metrics = app.state.metrics
-    return made
+    metrics: Metrics = app.state.metrics
+    return metrics
 
 
 def families(samples: Iterable[Sample]) -> list[Metric]:
     """Samples by name, as Prometheus' library wants them; what is beyond the bound of queries is left out."""
-    made: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     for name, (text, labels) in COUNTERS.items():
-        made[name] = CounterMetricFamily(name.removesuffix("_total"), text, labels=labels)
+        metrics[name] = CounterMetricFamily(name.removesuffix("_total"), text, labels=labels)
     for name, (text, labels) in GAUGES.items():
-        made[name] = GaugeMetricFamily(name, text, labels=labels)
+        metrics[name] = GaugeMetricFamily(name, text, labels=labels)
     queries: set[str] = set()
     for sample in samples:
         if sample.name not in ("gsdm_queries", "gsdm_result_readers"):
@@ -161,8 +161,8 @@ def families(samples: Iterable[Sample]) -> list[Metric]:
             if len(queries) > MAX_QUERIES:
                 queries.discard(sample.labels[0])
                 continue
-        made[sample.name].add_metric(sample.labels, sample.value)
-    return list(made.values())
+        metrics[sample.name].add_metric(sample.labels, sample.value)
+    return list(metrics.values())
 
 
 class _QueryCollector(Collector):

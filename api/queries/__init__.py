@@ -14,13 +14,13 @@ from api.queries.live_queries import LiveQueries
 from api.queries.query_operations import Measurements, OperationDispatch, StepOperations
 from api.queries.query_recovery import QueryRecovery, TrialRecovery
 from api.queries.query_rows import QueryRows, etag
+from api.queries.query_steps import QuerySteps
 from api.queries.query_views import QueryViews
 from api.queries.result_logs import ResultLogs
 from api.queries.rewiring import Rewiring
 from api.queries.service_grid import ServiceGrid
 from api.queries.specifications import Specifications
 from api.queries.state_recorder import StateRecorder
-from api.queries.steps import QuerySteps
 
 __all__ = [
     "Autoscaler",

@@ -12,10 +12,10 @@ from api.operations import MEASURING, CrashWatch, Operations, crashes, failure
 from api.optimization import Optimizations, Segments, Trials
 from api.queries.live_queries import LiveQueries
 from api.queries.query_rows import QueryRows
+from api.queries.query_steps import QuerySteps
 from api.queries.rewiring import Rewiring
 from api.queries.state_changes import RUNNING
 from api.queries.state_recorder import StateRecorder
-from api.queries.steps import QuerySteps
 from gsdm_grid.coordination import ContinuousQuery
 
 

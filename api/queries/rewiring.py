@@ -8,10 +8,10 @@ from typing import Any
 
 from api.queries.live_queries import LiveQueries
 from api.queries.query_rows import QueryRows
+from api.queries.query_steps import QuerySteps
 from api.queries.service_grid import ServiceGrid
 from api.queries.specifications import Specifications
 from api.queries.state_recorder import StateRecorder
-from api.queries.steps import QuerySteps
 from gsdm_grid.compiler import pinned_names
 from gsdm_grid.coordination import ContinuousQuery
 from gsdm_grid.flow import TEMPLATES
@@ -20,7 +20,7 @@ from gsdm_grid.spec import with_degree, with_plan
 
 
 @dataclass(frozen=True)
-class Change:
+class PlanChange:
     """What a query is to become: its document, in words, and as the operation's result says it. Immutable."""
 
     document: Mapping[str, Any]
@@ -28,14 +28,14 @@ class Change:
     result: Mapping[str, Any]
 
     @staticmethod
-    def of(document: Mapping[str, Any], action: str, params: Mapping[str, Any]) -> Change:
+    def of(document: Mapping[str, Any], action: str, params: Mapping[str, Any]) -> PlanChange:
         """The change that an action asks for, from the document of the query."""
         if action == "scale":
             degree = params["degree"]
-            return Change(with_degree(document, degree), f"degree {degree}", {"degree": degree})
+            return PlanChange(with_degree(document, degree), f"degree {degree}", {"degree": degree})
         changed = with_plan(document, params["plan"]) if params["plan"] else document
         text = f"plan {params['chosen']} of {params['optimization']}"
-        return Change(changed, text, {"plan": params["chosen"]})
+        return PlanChange(changed, text, {"plan": params["chosen"]})
 
     def explained(self, reason: str | None, stall_s: float) -> str:
         """What was changed and why, for the events of the query."""
@@ -65,8 +65,8 @@ class Rewiring:
     def rewire(
         self, query: ContinuousQuery, row: Mapping[str, Any], action: str, params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Change a query in whatever state it is; gives how long its streams stood still."""
-        change = Change.of(row["specification"], action, params)
+        """PlanChange a query in whatever state it is; gives how long its streams stood still."""
+        change = PlanChange.of(row["specification"], action, params)
         with functions.pinned(TEMPLATES.pins(pinned_names(query.plan)) if query.plan is not None else {}):
             # who may submit it was checked when it was submitted
             specification = self._specifications.checked(change.document, "admin")

@@ -19,15 +19,20 @@ from gsdm_grid.flow import at_most
 from gsdm_grid.plan import Demands, Plan, check_sites, placement_policy
 from gsdm_grid.spec import KEPT, QuerySpecification, parse
 
-Chosen = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
-"""The plan that the optimizer chose for a document, if it did."""
+ChosenFor = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+"""Finds what the optimizer chose for a document (see `gsdm_grid.spec`)."""
 
 
 class Specifications:
     """Checks specifications, and keeps those of the coordinator's queries parsed. Thread-safe."""
 
     def __init__(
-        self, settings: ServiceSettings, rows: QueryRows, streams: StreamDocuments, segments: Segments, chosen: Chosen
+        self,
+        settings: ServiceSettings,
+        rows: QueryRows,
+        streams: StreamDocuments,
+        segments: Segments,
+        chosen: ChosenFor,
     ) -> None:
         self._settings = settings
         self._streams = streams

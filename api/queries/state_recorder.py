@@ -19,7 +19,7 @@ from gsdm_grid.coordination import ContinuousQuery
 _log = logging.getLogger("gsdm.coordinator")
 LOOK_S = 1.0
 """How often the thread looks for queries that have settled."""
-_Change = tuple[ContinuousQuery, str, float, Exception | None]
+_Report = tuple[ContinuousQuery, str, float, Exception | None]
 
 
 class StateRecorder:
@@ -30,7 +30,7 @@ class StateRecorder:
         self._operations = operations
         self._watch = watch
         self._comebacks = Comebacks(restarts)
-        self._queue: SimpleQueue[_Change | threading.Event | None] = SimpleQueue()
+        self._queue: SimpleQueue[_Report | threading.Event | None] = SimpleQueue()
         self._running: dict[str, bool] = {}
         self._activations: dict[str, Mapping[str, Any]] = {}
         self._frozen = False

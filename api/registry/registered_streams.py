@@ -37,19 +37,19 @@ def post_stream(
             values = {"kind": kind, "name": name, "document": dict(document), "created_s": time.time()}
             connection.execute(streams.insert().values(**values))
     except sa.exc.IntegrityError:
-        found = get_stream(store, kind, name)
-        if found["document"] != dict(document):
+        row = get_stream(store, kind, name)
+        if row["document"] != dict(document):
             raise Problem("name-taken", f"there is another {kind} {name!r}: remove it first") from None
-        return found, False
+        return row, False
     return get_stream(store, kind, name), True
 
 
 def get_stream(store: Store, kind: SourceOrSink, name: str) -> dict[str, Any]:
     """One source or sink."""
-    found = store.row(sa.select(streams).where(streams.c.kind == kind, streams.c.name == name))
-    if found is None:
+    row = store.row(sa.select(streams).where(streams.c.kind == kind, streams.c.name == name))
+    if row is None:
         raise Problem("not-found", f"there is no {kind} {name!r}")
-    return found
+    return row
 
 
 def list_streams(store: Store, kind: SourceOrSink) -> list[dict[str, Any]]:

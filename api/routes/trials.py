@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from api.errors import Problem, responses
 from api.http import Limit, Operator, Viewer, parse_body
-from api.routes.operations import Cursor, Name, newest_first, time_of
+from api.routes.operations import OfQuery, ShortCursor, newest_first, time_of
 from api.routes.queries import BODY
 from api.schemas import MOST_WINDOWS, TrialDocument, TrialPage
 from api.services import WithServices
@@ -24,8 +24,8 @@ def list_trials(
     services: WithServices,
     _token: Viewer,
     limit: Limit = 100,
-    cursor: Cursor = None,
-    query: Name = None,
+    cursor: ShortCursor = None,
+    query: OfQuery = None,
     optimization: OptimizationId = None,
 ) -> TrialPage:
     """Trials, the newest first."""
