@@ -14,7 +14,15 @@ from starlette.concurrency import run_in_threadpool
 from api import errors
 from api.http import IdempotencyMiddleware, RequestMiddleware, Tokens, protect_home
 from api.operations import CrashWatch, Operations
-from api.optimization import ChosenPlans, OptimizationContext, Optimizations, PlanAdoption, Segments, Trials
+from api.optimization import (
+    ChosenPlans,
+    OptimizationContext,
+    OptimizationDriver,
+    Optimizations,
+    PlanAdoption,
+    Segments,
+    Trials,
+)
 from api.queries import (
     Autoscaler,
     Coordinator,
@@ -100,11 +108,12 @@ def make_services(settings: ServiceSettings, pools: Mapping[HostKind, HostPool] 
     plan_adoption = PlanAdoption(store, chosen_plans, grid.current, desired.act)
     context = OptimizationContext(specifications.checked, streams.source, grid.current, settings.trial_share)
     optimizations = Optimizations(store, operations, trials, segments, context, plan_adoption.adopt)
+    driver = OptimizationDriver(optimizations, operations, trials, segments)
 
     steps = QuerySteps(rows, specifications, logs, live, states)
     rewiring = Rewiring(grid, rows, specifications, live, states, steps)
     step_operations = StepOperations(live, steps, rewiring, states, watch)
-    measurements = Measurements(trials, segments, optimizations)
+    measurements = Measurements(trials, segments, driver)
     dispatch = OperationDispatch(rows, operations, states, step_operations, measurements)
 
     coordinator = Coordinator(
@@ -114,7 +123,7 @@ def make_services(settings: ServiceSettings, pools: Mapping[HostKind, HostPool] 
         operations=operations,
         watch=watch,
         states=states,
-        recovery=QueryRecovery(rows, specifications, operations, watch, TrialRecovery(trials, optimizations)),
+        recovery=QueryRecovery(rows, specifications, operations, watch, TrialRecovery(trials, driver)),
         idle_hosts=IdleHosts(grid, rows, operations, desired.act),
         autoscaler=Autoscaler(partial(running_and_scaling, grid, specifications, operations), desired.scale),
     )

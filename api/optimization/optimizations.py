@@ -2,7 +2,7 @@
 
 The search is that of `gsdm_grid.optimizer`. It is rebuilt from what is stored whenever it is needed (what was asked,
 and what its trials told), so it outlives the coordinator. Who drives it asks for rounds, runs their trials, and then
-asks for the choice, its verification and its publication; `carry_out` does all of that here.
+asks for the choice, its verification and its publication; `OptimizationDriver` does all of that here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from api.errors import Problem, document, problem_of
+from api.errors import Problem
 from api.operations import Operations
 from api.optimization.optimization_requests import OptimizationContext, OptimizationSetup, read_request
 from api.optimization.segments import Segments
@@ -40,7 +40,7 @@ Adopt = Callable[[str, str, Mapping[str, Any], Sequence[str]], list[Any]]
 
 
 class Optimizations:
-    """Stores searches and carries them out. Thread-safe."""
+    """Stores searches, and takes them on step by step. Thread-safe."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Optimizations:
 
     def view(self, optimization_id: str) -> dict[str, Any]:
         """A search with all that it knows."""
-        row = self._row(optimization_id)
+        row = self.row(optimization_id)
         search = self._search(row)
         shown = self._shown(row)
         shown["trials"] = [self._request(row, one) for asked in search.rounds for one in asked]
@@ -115,7 +115,7 @@ class Optimizations:
 
     def remove(self, optimization_id: str) -> None:
         """Cancel a search if it is under way, and forget it and its trials."""
-        self._row(optimization_id)
+        self.row(optimization_id)
         with self._trials.storing, self._store.begin() as connection:
             connection.execute(table.delete().where(table.c.id == optimization_id))
         for trial in self._trials.all_of_search(optimization_id):
@@ -125,7 +125,7 @@ class Optimizations:
 
     def round(self, optimization_id: str, number: int) -> list[dict[str, Any]]:
         """The trials of a round; none when the search is over. Asking again for a round gives the same trials."""
-        row = self._row(optimization_id)
+        row = self.row(optimization_id)
         search = self._search(row)
         if number < len(search.rounds):
             return [self._request(row, one) for one in search.rounds[number]]
@@ -135,19 +135,19 @@ class Optimizations:
         self._refuse_if_waiting(row, search, "rounds")
         asked = search.ask()
         if asked:
-            self._keep(optimization_id, rounds=len(search.rounds))
+            self.keep(optimization_id, rounds=len(search.rounds))
         return [self._request(row, one) for one in asked]
 
     def check_key(self, optimization_id: str, key: str) -> None:
         """Refuse a trial that the search did not ask for."""
-        search = self._search(self._row(optimization_id))
+        search = self._search(self.row(optimization_id))
         known = [one.key for asked in search.rounds for one in asked]
         if key not in known and not any(one.key == key for one in search.asked_to_verify):
             raise Problem("not-found", f"optimization {optimization_id!r} did not ask for a trial {key!r:.80}")
 
     def choose(self, optimization_id: str) -> dict[str, Any]:
         """The best plan of those tried. The search must be over."""
-        row = self._row(optimization_id)
+        row = self.row(optimization_id)
         search = self._search(row)
         self._refuse_if_waiting(row, search, "choice")
         if not search.over and search.ask():
@@ -155,59 +155,45 @@ class Optimizations:
             raise Problem("invalid-transition", detail, state=row["status"], allowed=["rounds"])
         choice = search.choice().to_json()
         status = row["status"] if row["status"] in OVER else "verified" if choice["verification"] else "chosen"
-        self._keep(optimization_id, choice=choice, status=status)
+        self.keep(optimization_id, choice=choice, status=status)
         return choice
 
     def verification(self, optimization_id: str) -> list[dict[str, Any]]:
         """Trials that run winner and runner-up again, in turn; always the same ones."""
-        row = self._row(optimization_id)
+        row = self.row(optimization_id)
         if row["choice"] is None:
             raise Problem("invalid-transition", "nothing has been chosen yet", state=row["status"], allowed=["choice"])
         requests = self._search(row).verification()
         if row["status"] == "chosen":
-            self._keep(optimization_id, status="verifying")
+            self.keep(optimization_id, status="verifying")
         return [self._request(row, one) for one in requests]
 
     def publish(self, optimization_id: str) -> list[Any]:
         """Give the chosen plan to the queries that want it; tells which, and whether they use it now."""
-        row = self._row(optimization_id)
+        row = self.row(optimization_id)
         if row["choice"] is None:
             raise Problem("invalid-transition", "nothing has been chosen yet", state=row["status"], allowed=["choice"])
         choice = self.choose(optimization_id)  # verification may have turned it round
         now_s = time.time()
-        self._keep(optimization_id, published_s=now_s)  # where queries that get it look for it
+        self.keep(optimization_id, published_s=now_s)  # where queries that get it look for it
         named = row["request"].get("publish_to") or []
         published = self._adopt(optimization_id, row["work"], choice, named)
-        self._keep(optimization_id, status="published", published=published, finished_s=row["finished_s"] or now_s)
+        self.keep(optimization_id, status="published", published=published, finished_s=row["finished_s"] or now_s)
         return published
 
-    def carry_out(self, optimization_id: str) -> Mapping[str, Any] | None:
-        """All of it, from the first round to the publication; goes on where a coordinator that is gone had got to."""
-        try:
-            self._record_segments(optimization_id)
-            number = 0
-            while requests := self.round(optimization_id, number):
-                self._run_all(optimization_id, requests)
-                number += 1
-            self.choose(optimization_id)
-            self._run_all(optimization_id, self.verification(optimization_id))
-            choice = self.choose(optimization_id)
-            published = self.publish(optimization_id)
-        except Exception as error:
-            if not self._operations.closed:
-                self._fail(optimization_id, problem_of(error))
-            raise
-        return {"plan": choice["plan"], "published": published}
+    # -- what is stored ------------------------------------------------------------------------------------------
 
-    def give_up(self, optimization_id: str, problem: Problem) -> None:
-        """It is not carried out by itself any more; one that a client drives is that client's business."""
-        for operation in self._operations.unfinished(optimization_id):
-            self._operations.finish(operation["id"], self._fail(optimization_id, problem))
+    def keep(self, optimization_id: str, **values: Any) -> None:
+        """Change columns of a search."""
+        with self._store.begin() as connection:
+            connection.execute(table.update().where(table.c.id == optimization_id).values(**values))
 
-    def _fail(self, optimization_id: str, problem: Problem) -> dict[str, Any]:
-        error = document(problem, f"/v1/optimizations/{optimization_id}")
-        self._keep(optimization_id, status="failed", error=error, finished_s=time.time())
-        return error
+    def row(self, optimization_id: str) -> dict[str, Any]:
+        """What is stored of a search; says if there is none."""
+        row = self._store.row(sa.select(table).where(table.c.id == optimization_id))
+        if row is None:
+            raise Problem("not-found", f"there is no optimization {optimization_id!r:.60}")
+        return row
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -215,37 +201,6 @@ class Optimizations:
         """What follows from a request, and its search; a `GsdmError` says what is wrong, or that no plan is left."""
         setup = read_request(given, role, self._context, self._segments)
         return setup, self._search_of(setup, 0, {})
-
-    def _record_segments(self, optimization_id: str) -> None:
-        """Record the inputs that cannot be read more than once."""
-        row = self._row(optimization_id)
-        setup = OptimizationSetup.from_json(row["settled"])
-        if not setup.to_record:
-            return
-        for number in setup.to_record:
-            segment = f"{optimization_id}-in{number}"
-            if not self._segments.exists(segment):
-                windows = setup.options.count
-                self._segments.record_row(setup.document["inputs"][number], windows, segment, row["token_id"], "admin")
-            self._segments.carry_out(segment)
-            setup = setup.with_segment(number, segment)
-        self._keep(optimization_id, settled=setup.to_json())
-
-    def _run_all(self, optimization_id: str, requests: Sequence[Mapping[str, Any]]) -> None:
-        for request in requests:
-            row = self._row(optimization_id)  # it may have been removed meanwhile
-            trial = self._trials.of_search(optimization_id, request["key"])
-            if trial is None:
-                given, count, latency = request["specification"], request["count"], request["latency"]
-                asked = (optimization_id, request["key"], latency)
-                _, operation = self._trials.stored(given, count, row["token_id"], "admin", *asked)
-                self._operations.perform(operation)
-            else:  # a coordinator that is gone had begun it
-                for operation in self._operations.unfinished(trial["id"]):
-                    self._operations.perform(operation)
-            ended = self._trials.of_search(optimization_id, request["key"])
-            if ended is not None and (ended["failure"] or {}).get("short"):
-                raise Problem(**ended["failure"])  # no plan's fault, and no plan can do better
 
     def _search(self, row: Mapping[str, Any]) -> Search:
         outcomes: dict[str, Outcome] = {}
@@ -295,16 +250,6 @@ class Optimizations:
             "finished": row["finished_s"],
             "links": {part: f"/v1/optimizations/{row['id']}{end}" for part, end in _LINKS.items()},
         }
-
-    def _keep(self, optimization_id: str, **values: Any) -> None:
-        with self._store.begin() as connection:
-            connection.execute(table.update().where(table.c.id == optimization_id).values(**values))
-
-    def _row(self, optimization_id: str) -> dict[str, Any]:
-        row = self._store.row(sa.select(table).where(table.c.id == optimization_id))
-        if row is None:
-            raise Problem("not-found", f"there is no optimization {optimization_id!r:.60}")
-        return row
 
 
 _LINKS = {"self": "", "report": "/report", "picture": "/report.png"}

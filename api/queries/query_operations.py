@@ -9,7 +9,7 @@ from typing import Any
 
 from api.errors import document, problem_of
 from api.operations import MEASURING, CrashWatch, Operations, crashes, failure
-from api.optimization import Optimizations, Segments, Trials
+from api.optimization import OptimizationDriver, Segments, Trials
 from api.queries.live_queries import LiveQueries
 from api.queries.query_rows import QueryRows
 from api.queries.query_steps import QuerySteps
@@ -22,7 +22,7 @@ from gsdm_grid.coordination import ContinuousQuery
 class Measurements:
     """Carries out operations that are no steps of a query."""
 
-    def __init__(self, trials: Trials, segments: Segments, optimizations: Optimizations) -> None:
+    def __init__(self, trials: Trials, segments: Segments, optimizations: OptimizationDriver) -> None:
         self._trials = trials
         self._segments = segments
         self._optimizations = optimizations

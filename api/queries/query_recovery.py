@@ -9,7 +9,7 @@ from typing import Any
 
 from api.errors import Problem, document, problem_of
 from api.operations import TRIALS, CrashWatch, Operations, crashes, failure
-from api.optimization import Optimizations, Trials
+from api.optimization import OptimizationDriver, Trials
 from api.queries.query_rows import QueryRows
 from api.queries.specifications import Specifications
 from gsdm_grid.errors import GsdmError
@@ -90,7 +90,7 @@ class QueryRecovery:
 class TrialRecovery:
     """Gives up trials that may have ended the coordinator."""
 
-    def __init__(self, trials: Trials, optimizations: Optimizations) -> None:
+    def __init__(self, trials: Trials, optimizations: OptimizationDriver) -> None:
         self._trials = trials
         self._optimizations = optimizations
 

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from api.errors import Problem
+from api.optimization import TrialOrder
 from api.settings import ServiceSettings
 from api.wiring import make_services
 from gsdm_grid import Radio, current_window, sqf
@@ -394,5 +395,5 @@ def test_what_only_looks_like_a_name_is_no_use_of_it(start):
 def test_a_search_that_was_removed_gets_no_more_trials(start):
     services = start()
     with pytest.raises(Problem, match="there is no optimization 'opt-gone'"):
-        services.trials.stored(SPECIFICATION, 100, "t", "admin", "opt-gone", "central", False)
+        services.trials.stored(TrialOrder(SPECIFICATION, 100, "opt-gone", "central"), "t", "admin")
     assert services.trials.all_of_search("opt-gone") == []
