@@ -6,9 +6,9 @@ and `totals_of` for all. Labels are bounded: so many queries, and of each so man
 
 from __future__ import annotations
 
+import collections
 import logging
 import platform
-from collections import Counter as Count
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -79,8 +79,8 @@ def samples_of(query: Mapping[str, Any], statistics: Mapping[str, Mapping[str, A
     if query.get("totals"):
         yield from _total_samples(name, query["totals"])
     busiest = sorted(statistics.items(), key=lambda item: -float(item[1].get("utilization", 0.0)))
-    for site, told in busiest[:MAX_SITES]:
-        yield from _site_samples(name, site, told)
+    for site, figures in busiest[:MAX_SITES]:
+        yield from _site_samples(name, site, figures)
 
 
 def _total_samples(query: str, totals: Mapping[str, Any]) -> Iterator[Sample]:
@@ -95,12 +95,12 @@ def _total_samples(query: str, totals: Mapping[str, Any]) -> Iterator[Sample]:
         yield Sample("gsdm_query_dropped_windows_total", (query, "", reason), float(count))
 
 
-def _site_samples(query: str, site: str, told: Mapping[str, Any]) -> Iterator[Sample]:
+def _site_samples(query: str, site: str, figures: Mapping[str, Any]) -> Iterator[Sample]:
     labels = (query, site)
-    yield Sample("gsdm_site_utilization_ratio", labels, float(told.get("utilization", 0.0)))
+    yield Sample("gsdm_site_utilization_ratio", labels, float(figures.get("utilization", 0.0)))
     for kind in ("processing", "communication", "system"):
-        yield Sample(f"gsdm_site_{kind}_seconds_total", labels, float(told.get(f"{kind}_s", 0.0)))
-    for stream, counted in list(told.get("streams", {}).items())[:MAX_STREAMS]:
+        yield Sample(f"gsdm_site_{kind}_seconds_total", labels, float(figures.get(f"{kind}_s", 0.0)))
+    for stream, counted in list(figures.get("streams", {}).items())[:MAX_STREAMS]:
         at = (*labels, stream)
         yield Sample("gsdm_stream_windows_total", at, float(counted.get("windows", 0)))
         yield Sample("gsdm_stream_bytes_total", at, float(counted.get("bytes", 0)))
@@ -111,7 +111,7 @@ def _site_samples(query: str, site: str, told: Mapping[str, Any]) -> Iterator[Sa
 
 def totals_of(states: Iterable[str]) -> Iterator[Sample]:
     """How many queries are in which state, from the states of all queries."""
-    counts = Count(states)
+    counts = collections.Counter(states)
     for state in STATES:
         yield Sample("gsdm_queries", (state,), float(counts[state]))
 
@@ -166,17 +166,17 @@ def metrics_of(app: Starlette) -> Metrics:
     """The figures of an application, made when first asked for."""
     if not hasattr(app.state, "metrics"):
         app.state.metrics = Metrics(app)
-    made: Metrics = app.state.metrics
-    return made
+    metrics: Metrics = app.state.metrics
+    return metrics
 
 
 def families(samples: Iterable[Sample]) -> list[Metric]:
     """Samples by name, as Prometheus' library wants them; what is beyond the bound of queries is left out."""
-    made: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     for name, (text, labels) in COUNTERS.items():
-        made[name] = CounterMetricFamily(name.removesuffix("_total"), text, labels=labels)
+        metrics[name] = CounterMetricFamily(name.removesuffix("_total"), text, labels=labels)
     for name, (text, labels) in GAUGES.items():
-        made[name] = GaugeMetricFamily(name, text, labels=labels)
+        metrics[name] = GaugeMetricFamily(name, text, labels=labels)
     queries: set[str] = set()
     for sample in samples:
         if sample.name not in ("gsdm_queries", "gsdm_result_readers"):
@@ -184,8 +184,8 @@ def families(samples: Iterable[Sample]) -> list[Metric]:
             if len(queries) > MAX_QUERIES:
                 queries.discard(sample.labels[0])
                 continue
-        made[sample.name].add_metric(sample.labels, sample.value)
-    return list(made.values())
+        metrics[sample.name].add_metric(sample.labels, sample.value)
+    return list(metrics.values())
 
 
 class _QueryCollector(Collector):
@@ -197,7 +197,7 @@ class _QueryCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         services = getattr(self._app.state, "services", None)
         try:
-            samples = list(services.coordinator.metrics()) if services is not None else []
+            samples = list(services.figures.metrics()) if services is not None else []
         except Exception:  # the other figures are wanted most when something is wrong
             _log.exception("the coordinator's figures cannot be read")
             samples = []

@@ -11,14 +11,14 @@ from starlette.requests import HTTPConnection
 if TYPE_CHECKING:
     from api.http import Tokens
     from api.operations import Operations
-    from api.optimization import Optimizations, Segments, Trials
-    from api.queries import Coordinator
-    from api.registry import Bundles
+    from api.optimization import Optimizations, PlanAdoption, Segments, Trials
+    from api.queries import Coordinator, DesiredState, LiveFigures, QueryViews, ResultLogs, ServiceGrid
+    from api.registry import Bundles, Uses
     from api.settings import ServiceSettings
     from api.store import Store
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Services:
     """Everything that requests are served with. One per application."""
 
@@ -26,11 +26,19 @@ class Services:
     store: Store
     tokens: Tokens
     bundles: Bundles
+    uses: Uses
+    """Says which query uses something that was registered."""
     coordinator: Coordinator
+    desired: DesiredState
+    views: QueryViews
+    figures: LiveFigures
+    logs: ResultLogs
+    grid: ServiceGrid
     operations: Operations
     trials: Trials
     segments: Segments
     optimizations: Optimizations
+    plan_adoption: PlanAdoption
 
 
 def services_of(connection: HTTPConnection) -> Services:

@@ -175,6 +175,17 @@ idempotency = sa.Table(
 """Answers to requests that carried an ``Idempotency-Key``; ``status`` is null while the request is being served."""
 
 
+def newest(table: sa.Table, limit: int, before_s: float | None, **columns: str | None) -> sa.Select[Any]:
+    """Rows of a table, the newest first, of those that were made before a time; ``columns`` have these values."""
+    statement = sa.select(table).order_by(table.c.created_s.desc()).limit(limit)
+    if before_s is not None:
+        statement = statement.where(table.c.created_s < before_s)
+    for name, value in columns.items():
+        if value is not None:
+            statement = statement.where(table.c[name] == value)
+    return statement
+
+
 class Store:
     """One database. Thread-safe. Made at start, which also brings the schema up to date."""
 
@@ -204,8 +215,8 @@ class Store:
 
     def row(self, statement: sa.Select[Any]) -> dict[str, Any] | None:
         """The first row of a query."""
-        found = self.rows(statement.limit(1))
-        return found[0] if found else None
+        rows = self.rows(statement.limit(1))
+        return rows[0] if rows else None
 
     def close(self) -> None:
         """Close all connections."""

@@ -15,9 +15,9 @@ from typing import Any
 
 from reporting import Report, arguments
 
-from api.queries.coordinator import Coordinator
+from api.services import Services
 from api.settings import ServiceSettings
-from api.store import Store
+from api.wiring import make_services
 from gsdm_grid import current_window, sqf
 from gsdm_grid.apps.radio import SyntheticRadio
 from gsdm_grid.functions import window_distribute
@@ -72,15 +72,14 @@ def main() -> int:
     register_stream_interface("varying_radio", VaryingRadio)
     with tempfile.TemporaryDirectory() as home:
         settings = ServiceSettings(home=Path(home), placement="threads")
-        store = Store(settings.database_url)
-        coordinator = Coordinator(settings, store)
-        coordinator.start()
+        services = make_services(settings)
+        services.coordinator.start()
         try:
-            trace = _follow(coordinator, report, every_s)
-            changes = [one for one in coordinator.events(NAME, 100) if "busy" in (one["detail"] or "")][::-1]
+            trace = _follow(services, report, every_s)
+            changes = [one for one in services.views.events(NAME, 100) if "busy" in (one["detail"] or "")][::-1]
         finally:
-            coordinator.close()
-            store.close()
+            services.coordinator.close()
+            services.store.close()
     report.row("rate asked for", "degrees", "changes")
     wandering = 0
     for number, rate in enumerate(RATES):
@@ -93,9 +92,9 @@ def main() -> int:
     return report.finish({"changes": len(changes), "changes_of_direction_within_a_rate": wandering})
 
 
-def _follow(coordinator: Coordinator, report: Report, every_s: float) -> list[dict[str, float]]:
+def _follow(services: Services, report: Report, every_s: float) -> list[dict[str, float]]:
     stream = {"type": "Radio", "interface": "varying_radio", "options": {"window": 64, "every_s": every_s}}
-    coordinator.submit(
+    services.desired.submit(
         {
             "name": NAME,
             "inputs": [stream],
@@ -107,18 +106,16 @@ def _follow(coordinator: Coordinator, report: Report, every_s: float) -> list[di
         "benchmark",
         "admin",
     )
-    operation = coordinator.act(NAME, "run")
-    while coordinator.operations.view(operation["id"])["finished"] is None:
+    operation = services.desired.act(NAME, "run")
+    while services.operations.view(operation["id"])["finished"] is None:
         time.sleep(0.05)
     trace: list[dict[str, float]] = []
     began_s = time.monotonic()
     windows, then_s = 0, began_s
     while (now_s := time.monotonic()) - began_s < every_s * len(RATES):
-        told = coordinator.statistics(NAME)
-        read = sum(
-            site["streams"][name]["windows"] for site in told.values() for name in site["streams"] if name == "in0"
-        )
-        compute = [site for name, site in told.items() if name.startswith("compute")]
+        statistics = services.figures.statistics(NAME)
+        read = sum(site["streams"]["in0"]["windows"] for site in statistics.values() if "in0" in site["streams"])
+        compute = [site for name, site in statistics.items() if name.startswith("compute")]
         trace.append(
             {
                 "at_s": now_s - began_s,

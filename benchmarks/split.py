@@ -23,7 +23,7 @@ from reporting import Report, median
 from split_plots import plot_measured, plot_theory
 
 from gsdm_grid import Grid, Settings
-from gsdm_grid.engine.memory import keep_freed_memory
+from gsdm_grid.engine.freed_memory import keep_freed_memory
 from gsdm_grid.flow import DataFlow
 from gsdm_grid.flow.split_shapes import maxtree_fanouts
 from gsdm_grid.functions.routing import routing

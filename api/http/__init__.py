@@ -14,7 +14,7 @@ from api.http.auth import (
 )
 from api.http.home import PRIVATE_UMASK, protect_home
 from api.http.idempotency import IdempotencyMiddleware
-from api.http.paging import Cursor, Limit, page
+from api.http.paging import Limit, PageCursor, page
 from api.http.request_bodies import media_type_of, parse_body, parse_body_as, request_body
 from api.http.requests import RequestMiddleware
 from api.http.time_limits import protocol
@@ -22,10 +22,10 @@ from api.http.time_limits import protocol
 __all__ = [
     "PRIVATE_UMASK",
     "Admin",
-    "Cursor",
     "IdempotencyMiddleware",
     "Limit",
     "Operator",
+    "PageCursor",
     "RequestMiddleware",
     "Role",
     "Token",

@@ -13,7 +13,7 @@ from api.errors import Problem
 
 T = TypeVar("T")
 Limit = Annotated[int, Query(ge=1, le=500, description="Items on a page.")]
-Cursor = Annotated[str | None, Query(max_length=400, description="The member `next` of the page before.")]
+PageCursor = Annotated[str | None, Query(max_length=400, description="The member `next` of the page before.")]
 
 
 def page(items: Iterable[T], key: Callable[[T], str], limit: int, cursor: str | None) -> dict[str, Any]:

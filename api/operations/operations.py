@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from api import errors
-from api.store import Store, operations
+from api.store import Store, newest, operations
 from gsdm_grid.ids import IdFactory
 
 _log = logging.getLogger("gsdm.operations")
@@ -50,7 +50,7 @@ class Operations:
         self, connection: sa.Connection, query: str, action: str, params: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Store a new operation as part of a transaction; `enqueue` it when that is committed."""
-        made = {
+        operation = {
             "id": self._ids.new("op"),
             "query": query,
             "action": action,
@@ -61,8 +61,8 @@ class Operations:
             "created_s": time.time(),
             "finished_s": None,
         }
-        connection.execute(operations.insert().values(**made))
-        return made
+        connection.execute(operations.insert().values(**operation))
+        return operation
 
     def enqueue(self, operation: dict[str, Any]) -> None:
         """Carry it out as soon as those before it of the same query are done; removing a query does not wait."""
@@ -107,10 +107,15 @@ class Operations:
 
     def unfinished(self, query: str | None = None) -> list[dict[str, Any]]:
         """Operations that were promised and are not done, in the order in which they were."""
-        wanted = sa.select(operations).where(operations.c.status.in_(("pending", "running")))
+        statement = sa.select(operations).where(operations.c.status.in_(("pending", "running")))
         if query is not None:
-            wanted = wanted.where(operations.c.query == query)
-        return self._store.rows(wanted.order_by(operations.c.created_s))
+            statement = statement.where(operations.c.query == query)
+        return self._store.rows(statement.order_by(operations.c.created_s))
+
+    def others(self, query: str, operation: Mapping[str, Any] | None) -> bool:
+        """Whether something else than this operation was promised of a query, and is not done."""
+        own = operation["id"] if operation is not None else None
+        return any(one["id"] != own for one in self.unfinished(query))
 
     def finish(
         self, operation_id: str, error: Mapping[str, Any] | None = None, result: Mapping[str, Any] | None = None
@@ -125,10 +130,10 @@ class Operations:
 
     def forget_old(self) -> None:
         """Remove what finished long ago."""
-        newest = sa.select(operations.c.id).order_by(operations.c.created_s.desc()).limit(KEPT)
+        kept = sa.select(operations.c.id).order_by(operations.c.created_s.desc()).limit(KEPT)
         with self._store.begin() as connection:
             connection.execute(
-                operations.delete().where(operations.c.finished_s.is_not(None), operations.c.id.not_in(newest))
+                operations.delete().where(operations.c.finished_s.is_not(None), operations.c.id.not_in(kept))
             )
 
     def stop(self) -> None:
@@ -148,14 +153,8 @@ class Operations:
         self, limit: int, before_s: float | None, query: str | None = None, status: str | None = None
     ) -> list[dict[str, Any]]:
         """Operations, the newest first, from before a time on."""
-        wanted = sa.select(operations).order_by(operations.c.created_s.desc()).limit(limit)
-        if before_s is not None:
-            wanted = wanted.where(operations.c.created_s < before_s)
-        if query is not None:
-            wanted = wanted.where(operations.c.query == query)
-        if status is not None:
-            wanted = wanted.where(operations.c.status == status)
-        return [as_document(row) for row in self._store.rows(wanted)]
+        rows = self._store.rows(newest(operations, limit, before_s, query=query, status=status))
+        return [as_document(row) for row in rows]
 
     def close(self) -> None:
         """Stop, and wait for what is under way."""

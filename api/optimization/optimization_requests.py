@@ -5,12 +5,12 @@ It is stored with the search, so that it stays what it was although the pool or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
-from api.optimization.segments import Segments
+from api.optimization.segments import Resolved, Segments
 from api.registry import calls_code
 from gsdm_grid import Grid
 from gsdm_grid.errors import FlowError, GsdmError
@@ -41,26 +41,18 @@ PACE = ("rate", "realtime", "repeat", "limit", "stamp")
 """Options of sources that say how fast or how long, not what: a plan does not depend on them."""
 
 
-class Sources(Protocol):
-    """Where registered sources are found."""
+@dataclass(frozen=True)
+class OptimizationContext:
+    """What requests are checked against, and trials will run on. Immutable.
 
-    def source(self, given: Any, role: str) -> Mapping[str, Any]:
-        """The document of a source, from its registered name or as it is; checked for a role."""
+    ``checked`` gives a specification, checked for a role; ``grid`` is there once the coordinator has started;
+    ``trial_share`` is the share of a pool's hosts that trials may use.
+    """
 
-
-class Queries(Sources, Protocol):
-    """What optimizations need of the coordinator."""
-
-    @property
-    def grid(self) -> Grid:
-        """The grid that trials run on."""
-
-    @property
-    def trial_share(self) -> float:
-        """Share of a pool's hosts that trials may use."""
-
-    def checked(self, given: Any, role: str) -> ResolvedQuery:
-        """A specification, checked for a role."""
+    checked: Callable[[Any, str], ResolvedQuery]
+    source: Resolved
+    grid: Callable[[], Grid]
+    trial_share: float
 
 
 @dataclass(frozen=True)
@@ -93,11 +85,11 @@ class OptimizationSetup:
         left = tuple(one for one in self.to_record if one != number)
         return replace(self, inputs=tuple(inputs), to_record=left)
 
-    def space(self, queries: Queries) -> PlanSpace:
+    def space(self, context: OptimizationContext) -> PlanSpace:
         """The plans to choose from."""
         work = work_of(self.document)
         assert work is not None
-        query = queries.checked({**self.document, "plan": "central"}, "admin")
+        query = context.checked({**self.document, "plan": "central"}, "admin")
         counter = hosts_counter([one.spec() for one in query.inputs], placement_policy(self.placement))
         return PlanSpace(work, self.limits, len(self.inputs), counter)
 
@@ -126,30 +118,33 @@ class OptimizationSetup:
         return OptimizationSetup(**{**data, **made})
 
 
-def read_request(given: Mapping[str, Any], role: str, queries: Queries, segments: Segments) -> OptimizationSetup:
+def read_request(
+    given: Mapping[str, Any], role: str, context: OptimizationContext, segments: Segments
+) -> OptimizationSetup:
     """Check a request, or say at which place it is wrong."""
     document = without_plan(_document(given))
-    query = queries.checked({**document, "plan": "central"}, role)
+    query = context.checked({**document, "plan": "central"}, role)
     criteria = parse_criteria(given.get("criteria"))
     search = dict(given.get("search") or {})
     options = SearchOptions(
         count=given.get("count", SearchOptions.count),
         **{name: search[name] for name in ("method", "threshold", "short", "finalists", "repeats") if name in search},
     )
-    placement = given.get("pool") or document.get("placement") or queries.grid.placement.name
+    grid = context.grid()
+    placement = given.get("pool") or document.get("placement") or grid.placement.name
     placement_policy(placement)
     inputs, to_record, window_bytes = _inputs(given, document, query.inputs, options.count, segments)
     driver = given.get("driver", "coordinator")
     if to_record and driver == "client":
         raise FlowError("inputs", f"input {to_record[0]} cannot be read more than once: record a segment of it first")
-    pool = {kind: max(1, int(n * queries.trial_share)) for kind, n in pool_limits(queries.grid, placement).items()}
-    limits = _limits(search, criteria, pool, queries, placement)
+    pool = {kind: max(1, int(n * context.trial_share)) for kind, n in pool_limits(grid, placement).items()}
+    limits = _limits(search, criteria, pool, grid.block_bytes, placement)
     if window_bytes and "runs" not in search:
-        limits = replace(limits, runs=_runs(queries.grid.block_bytes, window_bytes, options.short_count))
+        limits = replace(limits, runs=_runs(grid.block_bytes, window_bytes, options.short_count))
     return OptimizationSetup(
         document=document,
         inputs=inputs,
-        work=fingerprint(document, placement, queries, segments),
+        work=fingerprint(document, placement, context.source, segments),
         limits=limits,
         options=options,
         criteria=criteria,
@@ -161,11 +156,11 @@ def read_request(given: Mapping[str, Any], role: str, queries: Queries, segments
     )
 
 
-def fingerprint(document: Mapping[str, Any], placement: str, sources: Sources, segments: Segments) -> str:
+def fingerprint(document: Mapping[str, Any], placement: str, source: Resolved, segments: Segments) -> str:
     """A short name of what a document computes from what: equal for documents that one choice is good for."""
     streams = []
     for one in document["inputs"]:
-        found = _source_of(one, sources, segments)
+        found = _source_of(one, source, segments)
         options = {name: value for name, value in (found.get("options") or {}).items() if name not in PACE}
         order = {"order": found["order"]} if found.get("order") is not None else {}
         streams.append({"type": found.get("type"), "interface": found.get("interface"), "options": options, **order})
@@ -175,13 +170,13 @@ def fingerprint(document: Mapping[str, Any], placement: str, sources: Sources, s
     return work_fingerprint({**work, "params": work["params"] or None, "inputs": streams, "placement": placement})
 
 
-def _source_of(one: Any, sources: Sources, segments: Segments) -> Mapping[str, Any]:
+def _source_of(one: Any, source: Resolved, segments: Segments) -> Mapping[str, Any]:
     """The document of an input, wherever it is; of a segment, that of what it was recorded from."""
     if isinstance(one, Mapping) and "segment" in one:
         found: Mapping[str, Any] = segments.recorded(one["segment"])["source"]
         return found
     name = one if isinstance(one, str) else one.get("source")
-    return sources.source(name, "admin") if name is not None else one
+    return source(name, "admin") if name is not None else one
 
 
 def _document(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,7 +259,7 @@ def _first_window_bytes(stream: RegisteredStream) -> float | None:
 
 
 def _limits(
-    search: Mapping[str, Any], criteria: Criteria, pool: Mapping[str, int], queries: Queries, placement: str
+    search: Mapping[str, Any], criteria: Criteria, pool: Mapping[str, int], block_bytes: int, placement: str
 ) -> Limits:
     compute = pool.get(placement_policy(placement).host("compute"))
     most = search.get("most") or min(DEFAULT_MOST, compute or DEFAULT_MOST)
@@ -273,7 +268,7 @@ def _limits(
         for name in ("degrees", "strategies", "shapes", "runs", "block_bytes")
         if search.get(name)
     }
-    lists.setdefault("block_bytes", (None, queries.grid.block_bytes // FASTER_BLOCKS))
+    lists.setdefault("block_bytes", (None, block_bytes // FASTER_BLOCKS))
     return Limits(most=most, hosts=criteria.hosts, pool=dict(pool), **lists)
 
 

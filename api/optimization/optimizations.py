@@ -2,7 +2,7 @@
 
 The search is that of `gsdm_grid.optimizer`. It is rebuilt from what is stored whenever it is needed (what was asked,
 and what its trials told), so it outlives the coordinator. Who drives it asks for rounds, runs their trials, and then
-asks for the choice, its verification and its publication; `carry_out` does all of that here.
+asks for the choice, its verification and its publication; `OptimizationDriver` does all of that here.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from api.errors import Problem, document, problem_of
+from api.errors import Problem
 from api.operations import Operations
-from api.optimization.optimization_requests import OptimizationSetup, Queries, read_request
+from api.optimization.optimization_requests import OptimizationContext, OptimizationSetup, read_request
 from api.optimization.segments import Segments
 from api.optimization.trials import Trials
-from api.store import Store
+from api.store import Store, newest
 from api.store import optimizations as table
 from gsdm_grid.ids import IdFactory
 from gsdm_grid.optimizer import (
@@ -35,9 +35,12 @@ from gsdm_grid.trials import this_machine
 OVER = ("published", "failed")
 """States in which nothing more happens by itself."""
 
+Adopt = Callable[[str, str, Mapping[str, Any], Sequence[str]], list[Any]]
+"""Gives the choice of an optimization to the queries with its work, and to those named (see `PlanAdoption.adopt`)."""
+
 
 class Optimizations:
-    """Stores searches and carries them out. Thread-safe."""
+    """Stores searches, and takes them on step by step. Thread-safe."""
 
     def __init__(
         self,
@@ -45,14 +48,14 @@ class Optimizations:
         operations: Operations,
         trials: Trials,
         segments: Segments,
-        queries: Queries,
-        adopt: Callable[..., list[Any]],
+        context: OptimizationContext,
+        adopt: Adopt,
     ) -> None:
         self._store = store
         self._operations = operations
         self._trials = trials
         self._segments = segments
-        self._queries = queries
+        self._context = context
         self._adopt = adopt
         self._ids = IdFactory()
 
@@ -97,7 +100,7 @@ class Optimizations:
 
     def view(self, optimization_id: str) -> dict[str, Any]:
         """A search with all that it knows."""
-        row = self._row(optimization_id)
+        row = self.row(optimization_id)
         search = self._search(row)
         shown = self._shown(row)
         shown["trials"] = [self._request(row, one) for asked in search.rounds for one in asked]
@@ -107,16 +110,12 @@ class Optimizations:
 
     def page(self, limit: int, before_s: float | None, query: str | None) -> list[dict[str, Any]]:
         """Searches, the newest first."""
-        wanted = sa.select(table).order_by(table.c.created_s.desc()).limit(limit)
-        if before_s is not None:
-            wanted = wanted.where(table.c.created_s < before_s)
-        if query is not None:
-            wanted = wanted.where(table.c.query == query)
-        return [{**self._shown(row), "trials": []} for row in self._store.rows(wanted)]
+        rows = self._store.rows(newest(table, limit, before_s, query=query))
+        return [{**self._shown(row), "trials": []} for row in rows]
 
     def remove(self, optimization_id: str) -> None:
         """Cancel a search if it is under way, and forget it and its trials."""
-        self._row(optimization_id)
+        self.row(optimization_id)
         with self._trials.storing, self._store.begin() as connection:
             connection.execute(table.delete().where(table.c.id == optimization_id))
         for trial in self._trials.all_of_search(optimization_id):
@@ -126,7 +125,7 @@ class Optimizations:
 
     def round(self, optimization_id: str, number: int) -> list[dict[str, Any]]:
         """The trials of a round; none when the search is over. Asking again for a round gives the same trials."""
-        row = self._row(optimization_id)
+        row = self.row(optimization_id)
         search = self._search(row)
         if number < len(search.rounds):
             return [self._request(row, one) for one in search.rounds[number]]
@@ -136,19 +135,19 @@ class Optimizations:
         self._refuse_if_waiting(row, search, "rounds")
         asked = search.ask()
         if asked:
-            self._keep(optimization_id, rounds=len(search.rounds))
+            self.keep(optimization_id, rounds=len(search.rounds))
         return [self._request(row, one) for one in asked]
 
     def check_key(self, optimization_id: str, key: str) -> None:
         """Refuse a trial that the search did not ask for."""
-        search = self._search(self._row(optimization_id))
+        search = self._search(self.row(optimization_id))
         known = [one.key for asked in search.rounds for one in asked]
         if key not in known and not any(one.key == key for one in search.asked_to_verify):
             raise Problem("not-found", f"optimization {optimization_id!r} did not ask for a trial {key!r:.80}")
 
     def choose(self, optimization_id: str) -> dict[str, Any]:
         """The best plan of those tried. The search must be over."""
-        row = self._row(optimization_id)
+        row = self.row(optimization_id)
         search = self._search(row)
         self._refuse_if_waiting(row, search, "choice")
         if not search.over and search.ask():
@@ -156,139 +155,69 @@ class Optimizations:
             raise Problem("invalid-transition", detail, state=row["status"], allowed=["rounds"])
         choice = search.choice().to_json()
         status = row["status"] if row["status"] in OVER else "verified" if choice["verification"] else "chosen"
-        self._keep(optimization_id, choice=choice, status=status)
+        self.keep(optimization_id, choice=choice, status=status)
         return choice
 
     def verification(self, optimization_id: str) -> list[dict[str, Any]]:
         """Trials that run winner and runner-up again, in turn; always the same ones."""
-        row = self._row(optimization_id)
+        row = self.row(optimization_id)
         if row["choice"] is None:
             raise Problem("invalid-transition", "nothing has been chosen yet", state=row["status"], allowed=["choice"])
         requests = self._search(row).verification()
         if row["status"] == "chosen":
-            self._keep(optimization_id, status="verifying")
+            self.keep(optimization_id, status="verifying")
         return [self._request(row, one) for one in requests]
 
     def publish(self, optimization_id: str) -> list[Any]:
         """Give the chosen plan to the queries that want it; tells which, and whether they use it now."""
-        row = self._row(optimization_id)
+        row = self.row(optimization_id)
         if row["choice"] is None:
             raise Problem("invalid-transition", "nothing has been chosen yet", state=row["status"], allowed=["choice"])
         choice = self.choose(optimization_id)  # verification may have turned it round
         now_s = time.time()
-        self._keep(optimization_id, published_s=now_s)  # where queries that get it look for it
+        self.keep(optimization_id, published_s=now_s)  # where queries that get it look for it
         named = row["request"].get("publish_to") or []
         published = self._adopt(optimization_id, row["work"], choice, named)
-        self._keep(optimization_id, status="published", published=published, finished_s=row["finished_s"] or now_s)
+        self.keep(optimization_id, status="published", published=published, finished_s=row["finished_s"] or now_s)
         return published
 
-    def carry_out(self, optimization_id: str) -> Mapping[str, Any] | None:
-        """All of it, from the first round to the publication; goes on where a coordinator that is gone had got to."""
-        try:
-            self._record_segments(optimization_id)
-            number = 0
-            while requests := self.round(optimization_id, number):
-                self._run_all(optimization_id, requests)
-                number += 1
-            self.choose(optimization_id)
-            self._run_all(optimization_id, self.verification(optimization_id))
-            choice = self.choose(optimization_id)
-            published = self.publish(optimization_id)
-        except Exception as error:
-            if not self._operations.closed:
-                self._fail(optimization_id, problem_of(error))
-            raise
-        return {"plan": choice["plan"], "published": published}
+    # -- what is stored ------------------------------------------------------------------------------------------
 
-    def give_up(self, optimization_id: str, problem: Problem) -> None:
-        """It is not carried out by itself any more; one that a client drives is that client's business."""
-        for operation in self._operations.unfinished(optimization_id):
-            self._operations.finish(operation["id"], self._fail(optimization_id, problem))
+    def keep(self, optimization_id: str, **values: Any) -> None:
+        """Change columns of a search."""
+        with self._store.begin() as connection:
+            connection.execute(table.update().where(table.c.id == optimization_id).values(**values))
 
-    def _fail(self, optimization_id: str, problem: Problem) -> dict[str, Any]:
-        error = document(problem, f"/v1/optimizations/{optimization_id}")
-        self._keep(optimization_id, status="failed", error=error, finished_s=time.time())
-        return error
-
-    # -- what was chosen ------------------------------------------------------------------------------------------
-
-    def chosen(self, work: str) -> dict[str, Any] | None:
-        """The plan that was last published for some work, if it was chosen on this machine."""
-        found = self.published_for(work)
-        return None if found is None or found["stale"] else found
-
-    def published_for(self, work: str) -> dict[str, Any] | None:
-        """The plan that was last published for some work, and why it is stale."""
-        found = self._store.row(
-            sa.select(table)
-            .where(table.c.work == work, table.c.published_s.is_not(None))
-            .order_by(table.c.published_s.desc())
-        )
-        if found is None or found["choice"] is None:
-            return None
-        return {
-            "optimization": found["id"],
-            "plan": found["choice"]["plan"],
-            "block_bytes": found["choice"]["block_bytes"],
-            "figures": found["choice"]["winner"]["figures"],
-            "window_bytes": found["settled"].get("window_bytes"),
-            "stale": stale(found["machine"], this_machine()),
-        }
+    def row(self, optimization_id: str) -> dict[str, Any]:
+        """What is stored of a search; says if there is none."""
+        row = self._store.row(sa.select(table).where(table.c.id == optimization_id))
+        if row is None:
+            raise Problem("not-found", f"there is no optimization {optimization_id!r:.60}")
+        return row
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _setup_and_search(self, given: Mapping[str, Any], role: str) -> tuple[OptimizationSetup, Search]:
         """What follows from a request, and its search; a `GsdmError` says what is wrong, or that no plan is left."""
-        setup = read_request(given, role, self._queries, self._segments)
+        setup = read_request(given, role, self._context, self._segments)
         return setup, self._search_of(setup, 0, {})
 
-    def _record_segments(self, optimization_id: str) -> None:
-        """Record the inputs that cannot be read more than once."""
-        row = self._row(optimization_id)
-        setup = OptimizationSetup.from_json(row["settled"])
-        if not setup.to_record:
-            return
-        for number in setup.to_record:
-            segment = f"{optimization_id}-in{number}"
-            if not self._segments.exists(segment):
-                windows = setup.options.count
-                self._segments.record_row(setup.document["inputs"][number], windows, segment, row["token_id"], "admin")
-            self._segments.carry_out(segment)
-            setup = setup.with_segment(number, segment)
-        self._keep(optimization_id, settled=setup.to_json())
-
-    def _run_all(self, optimization_id: str, requests: Sequence[Mapping[str, Any]]) -> None:
-        for request in requests:
-            row = self._row(optimization_id)  # it may have been removed meanwhile
-            trial = self._trials.of_search(optimization_id, request["key"])
-            if trial is None:
-                given, count, latency = request["specification"], request["count"], request["latency"]
-                asked = (optimization_id, request["key"], latency)
-                _, operation = self._trials.stored(given, count, row["token_id"], "admin", *asked)
-                self._operations.perform(operation)
-            else:  # a coordinator that is gone had begun it
-                for operation in self._operations.unfinished(trial["id"]):
-                    self._operations.perform(operation)
-            ended = self._trials.of_search(optimization_id, request["key"])
-            if ended is not None and (ended["failure"] or {}).get("short"):
-                raise Problem(**ended["failure"])  # no plan's fault, and no plan can do better
-
     def _search(self, row: Mapping[str, Any]) -> Search:
-        told: dict[str, Outcome] = {}
+        outcomes: dict[str, Outcome] = {}
         for trial in self._trials.all_of_search(row["id"]):
             if trial["result"] is not None:
-                told[trial["key"]] = TrialResult.from_json(trial["result"])
+                outcomes[trial["key"]] = TrialResult.from_json(trial["result"])
             elif trial["failure"] is not None:
-                told[trial["key"]] = Failure(str(trial["failure"]["detail"]))
-        search = self._search_of(OptimizationSetup.from_json(row["settled"]), row["rounds"], told)
+                outcomes[trial["key"]] = Failure(str(trial["failure"]["detail"]))
+        search = self._search_of(OptimizationSetup.from_json(row["settled"]), row["rounds"], outcomes)
         if row["choice"] is not None and not search.waiting():
             for request in search.verification():
-                if request.key in told:
-                    search.tell(request.key, told[request.key])
+                if request.key in outcomes:
+                    search.tell(request.key, outcomes[request.key])
         return search
 
-    def _search_of(self, setup: OptimizationSetup, rounds: int, told: Mapping[str, Outcome]) -> Search:
-        return replayed(setup.space(self._queries), setup.criteria, setup.options, rounds, told)
+    def _search_of(self, setup: OptimizationSetup, rounds: int, outcomes: Mapping[str, Outcome]) -> Search:
+        return replayed(setup.space(self._context), setup.criteria, setup.options, rounds, outcomes)
 
     def _refuse_if_waiting(self, row: Mapping[str, Any], search: Search, step: str) -> None:
         waiting = [one.key for asked in search.rounds for one in asked if one in search.waiting()]
@@ -321,16 +250,6 @@ class Optimizations:
             "finished": row["finished_s"],
             "links": {part: f"/v1/optimizations/{row['id']}{end}" for part, end in _LINKS.items()},
         }
-
-    def _keep(self, optimization_id: str, **values: Any) -> None:
-        with self._store.begin() as connection:
-            connection.execute(table.update().where(table.c.id == optimization_id).values(**values))
-
-    def _row(self, optimization_id: str) -> dict[str, Any]:
-        row = self._store.row(sa.select(table).where(table.c.id == optimization_id))
-        if row is None:
-            raise Problem("not-found", f"there is no optimization {optimization_id!r:.60}")
-        return row
 
 
 _LINKS = {"self": "", "report": "/report", "picture": "/report.png"}

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from api.errors import Problem
 from api.operations import Operations
-from api.store import Store
+from api.store import Store, newest
 from api.store import segments as table
 from gsdm_grid import Grid
 from gsdm_grid.errors import FlowError, QueryError
@@ -86,10 +86,10 @@ class Segments:
         query = self._grid().cq(central("identity"), [source], [sink], f"record-{segment_id}", placement="processes")
         try:
             query.run(count=row["windows"]).wait(RECORD_S)
-            told = query.refresh()
+            statistics = query.refresh()
         finally:
             query.drop()
-        (read,) = [site["streams"]["tap"] for site in told.values() if "tap" in site["streams"]]
+        (read,) = [site["streams"]["tap"] for site in statistics.values() if "tap" in site["streams"]]
         if read["windows"] < row["windows"]:
             path.unlink(missing_ok=True)
             raise QueryError(
@@ -106,10 +106,7 @@ class Segments:
 
     def page(self, limit: int, before_s: float | None) -> list[dict[str, Any]]:
         """Segments, the newest first."""
-        wanted = sa.select(table).order_by(table.c.created_s.desc()).limit(limit)
-        if before_s is not None:
-            wanted = wanted.where(table.c.created_s < before_s)
-        return [self._shown(row) for row in self._store.rows(wanted)]
+        return [self._shown(row) for row in self._store.rows(newest(table, limit, before_s))]
 
     def remove(self, segment_id: str) -> None:
         """Forget a segment and its recording."""
@@ -152,7 +149,7 @@ class Segments:
         return row
 
     def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        found = self._operations.page(1, None, row["id"])
+        operations = self._operations.page(1, None, row["id"])
         recorded = row["recorded"] or {}
         return {
             "id": row["id"],
@@ -160,8 +157,8 @@ class Segments:
             "windows": row["windows"],
             "bytes": recorded.get("bytes"),
             "digest": recorded.get("digest"),
-            "status": "succeeded" if recorded else found[0]["status"] if found else "pending",
-            "error": found[0]["error"] if found and not recorded else None,
+            "status": "succeeded" if recorded else operations[0]["status"] if operations else "pending",
+            "error": operations[0]["error"] if operations and not recorded else None,
             "created": row["created_s"],
         }
 

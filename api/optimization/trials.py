@@ -8,14 +8,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from api.errors import Problem, document, problem_of
 from api.operations import CrashWatch, Operations
-from api.store import Store, optimizations
+from api.store import Store, newest, optimizations
 from api.store import trials as table
 from gsdm_grid import Grid
 from gsdm_grid.ids import IdFactory
@@ -28,6 +28,20 @@ from gsdm_grid.trials import (
     this_machine,
     too_short,
 )
+
+
+@dataclass(frozen=True)
+class TrialOrder:
+    """A trial as it is asked for: a specification, over ``count`` windows. Immutable.
+
+    ``optimization`` and ``key``: the search that asked for it, and as what; ``latency``: whether it is measured too.
+    """
+
+    specification: Any
+    count: int
+    optimization: str | None = None
+    key: str | None = None
+    latency: bool = False
 
 
 class Trials:
@@ -52,60 +66,42 @@ class Trials:
         """Held while a trial of a search is stored, and while a search is removed: no trial outlives its search."""
         self._pools: dict[str, threading.Lock] = {}
 
-    def submit(
-        self,
-        given: Any,
-        count: int,
-        token_id: str,
-        role: str,
-        optimization: str | None = None,
-        key: str | None = None,
-        latency: bool = False,
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Store a trial of a specification over ``count`` windows; gives the trial and its operation.
+    def submit(self, order: TrialOrder, token_id: str, role: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Store a trial, to be run as soon as its turn comes; gives the trial and its operation.
 
         A trial that a search asked for is run once: asking again for its key gives the same one.
         """
         with self._lock:
-            known = self.of_search(optimization, key) if optimization is not None else None
+            known = self.of_search(order.optimization, order.key) if order.optimization is not None else None
             if known is not None:
-                operation = self._operations.page(1, None, known["id"])
-                return self._shown(known), operation[0] if operation else {"id": known["id"]}
-            trial, operation_row = self.stored(given, count, token_id, role, optimization, key, latency)
-        self._operations.enqueue(operation_row)
-        return self._shown(trial), operation_row
+                operations = self._operations.page(1, None, known["id"])
+                return self._shown(known), operations[0] if operations else {"id": known["id"]}
+            trial, operation = self.stored(order, token_id, role)
+        self._operations.enqueue(operation)
+        return self._shown(trial), operation
 
-    def stored(
-        self,
-        given: Any,
-        count: int,
-        token_id: str,
-        role: str,
-        optimization: str | None,
-        key: str | None,
-        latency: bool,
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def stored(self, order: TrialOrder, token_id: str, role: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Store a trial with its operation, which whoever asks carries out or queues."""
-        specification = self._checked(given, role)
+        specification = self._checked(order.specification, role)
         trial = {
             "id": self._ids.new("trial"),
-            "specification": given,
+            "specification": order.specification,
             "query": specification.name,
-            "count": count,
+            "count": order.count,
             "result": None,
             "token_id": token_id,
             "created_s": time.time(),
             "failure": None,
-            "optimization": optimization,
-            "key": key,
-            "latency": latency,
+            "optimization": order.optimization,
+            "key": order.key,
+            "latency": order.latency,
             "starting": None,
         }
         with self.storing, self._store.begin() as connection:
-            if optimization is not None:
-                search = sa.select(optimizations.c.id).where(optimizations.c.id == optimization)
+            if order.optimization is not None:
+                search = sa.select(optimizations.c.id).where(optimizations.c.id == order.optimization)
                 if connection.execute(search).first() is None:
-                    raise Problem("not-found", f"there is no optimization {optimization!r:.60}")
+                    raise Problem("not-found", f"there is no optimization {order.optimization!r:.60}")
             connection.execute(table.insert().values(**trial))
             operation = self._operations.record(connection, trial["id"], "trial")
         return trial, operation
@@ -121,14 +117,8 @@ class Trials:
         self, limit: int, before_s: float | None, query: str | None, optimization: str | None = None
     ) -> list[dict[str, Any]]:
         """Trials, the newest first."""
-        wanted = sa.select(table).order_by(table.c.created_s.desc()).limit(limit)
-        if before_s is not None:
-            wanted = wanted.where(table.c.created_s < before_s)
-        if query is not None:
-            wanted = wanted.where(table.c.query == query)
-        if optimization is not None:
-            wanted = wanted.where(table.c.optimization == optimization)
-        return [self._shown(row) for row in self._store.rows(wanted)]
+        rows = self._store.rows(newest(table, limit, before_s, query=query, optimization=optimization))
+        return [self._shown(row) for row in rows]
 
     def of_search(self, optimization: str | None, key: str | None) -> dict[str, Any] | None:
         """The trial that a search asked for under a key, if it has been submitted."""

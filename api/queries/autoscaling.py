@@ -6,12 +6,16 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from api.errors import Problem
+from api.operations import Operations
+from api.queries.service_grid import ServiceGrid
+from api.queries.specifications import Specifications
 from gsdm_grid.errors import GsdmError
+from gsdm_grid.splitting import scaled_sites
 from resource_manager.policy import AutoscalePolicy, Load, LoadMeter, decide
 
 _log = logging.getLogger("gsdm.autoscaling")
@@ -19,7 +23,7 @@ INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True)
-class Watched:
+class ScalingQuery:
     """A running query that scales by itself."""
 
     name: str
@@ -35,11 +39,25 @@ class _History:
     changed_s: float = 0.0
 
 
-class Autoscaler:
-    """Looks at running queries once a second, in a thread of its own."""
+def running_and_scaling(
+    grid: ServiceGrid, specifications: Specifications, operations: Operations
+) -> Iterator[ScalingQuery]:
+    """Running queries that scale by themselves, and have nothing else to do."""
+    for name, query in list(grid.current().queries.items()):
+        resolved = specifications.parsed(name)
+        bounds = None if resolved is None else resolved.specification.autoscale
+        if query.state != "active" or query.plan is None or bounds is None:
+            continue
+        if operations.unfinished(name):
+            continue
+        yield ScalingQuery(name, AutoscalePolicy(bounds.min, bounds.max), scaled_sites(query.plan), query.statistics())
 
-    def __init__(self, watched: Callable[[], Iterable[Watched]], scale: Callable[[str, int, str], None]) -> None:
-        self._watched = watched
+
+class Autoscaler:
+    """Looks at running queries once a second, in a thread of its own. ``scale`` is told name, degree and reason."""
+
+    def __init__(self, scaling: Callable[[], Iterable[ScalingQuery]], scale: Callable[[str, int, str], None]) -> None:
+        self._scaling = scaling
         self._scale = scale
         self._histories: dict[str, _History] = {}
         self._closing = threading.Event()
@@ -65,7 +83,7 @@ class Autoscaler:
                 _log.exception("autoscaling failed")
 
     def _look(self, now_s: float) -> None:
-        seen = list(self._watched())
+        seen = list(self._scaling())
         for name in set(self._histories) - {query.name for query in seen}:
             del self._histories[name]
         for query in seen:

@@ -4,8 +4,15 @@ from api.registry.allowed_code import calls_code, check_specification, check_str
 from api.registry.archives import MEDIA_TYPES, PYTHON, ZIP
 from api.registry.bundles import NAME, Bundles
 from api.registry.packages import Packages
-from api.registry.registered_streams import SourceOrSink, delete_stream, get_stream, list_streams, post_stream
-from api.registry.stream_types import delete_type, load_types, post_type, posted
+from api.registry.registered_streams import (
+    SourceOrSink,
+    StreamDocuments,
+    delete_stream,
+    get_stream,
+    list_streams,
+    post_stream,
+)
+from api.registry.stream_types import Uses, delete_type, load_types, post_type, posted
 from api.registry.trial_imports import in_processes
 
 __all__ = [
@@ -16,6 +23,8 @@ __all__ = [
     "Bundles",
     "Packages",
     "SourceOrSink",
+    "StreamDocuments",
+    "Uses",
     "calls_code",
     "check_specification",
     "check_stream",

@@ -8,7 +8,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from api.errors import Problem, responses
-from api.http import Admin, Cursor, Limit, Viewer, media_type_of, page
+from api.http import Admin, Limit, PageCursor, Viewer, media_type_of, page
 from api.registry import MEDIA_TYPES, PYTHON, ZIP
 from api.registry import NAME as BUNDLE_NAME
 from api.schemas import (
@@ -47,7 +47,7 @@ def list_functions(
     _token: Viewer,
     kind: Annotated[FunctionKind | None, Query(description="Only functions of this kind.")] = None,
     limit: Limit = 100,
-    cursor: Cursor = None,
+    cursor: PageCursor = None,
 ) -> FunctionPage:
     """Functions by name, with their signatures and valid parallel strategies."""
     shown = [found for name in functions.names() if (found := _found(name)) is not None]
@@ -75,7 +75,7 @@ def _found(name: str) -> FunctionDocument | None:
 
 
 @router.get("/templates", responses=responses(*COMMON))
-def list_templates(_token: Viewer, limit: Limit = 100, cursor: Cursor = None) -> TemplatePage:
+def list_templates(_token: Viewer, limit: Limit = 100, cursor: PageCursor = None) -> TemplatePage:
     """Templates by name, with what they take: constructors of data flows, to be named in a query's flow."""
     shown = [one for name in TEMPLATES.names() if (one := _template(name)) is not None]
     return TemplatePage(**page(shown, lambda one: one.name, limit, cursor))
@@ -102,7 +102,7 @@ def _template(name: str) -> TemplateDocument | None:
 
 
 @router.get("/bundles", tags=["bundles"], responses=responses(*COMMON))
-def list_bundles(services: WithServices, _token: Viewer, limit: Limit = 100, cursor: Cursor = None) -> BundlePage:
+def list_bundles(services: WithServices, _token: Viewer, limit: Limit = 100, cursor: PageCursor = None) -> BundlePage:
     """The latest version of each bundle."""
     return BundlePage(**page(services.bundles.list(), lambda one: str(one["name"]), limit, cursor))
 

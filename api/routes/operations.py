@@ -23,8 +23,8 @@ from api.services import WithServices
 COMMON = ("unauthorized", "forbidden", "invalid-request", "not-ready")
 VIEWER: list[Dependency] = [Depends(require("viewer"))]
 router = APIRouter(prefix="/v1", dependencies=VIEWER)
-Cursor = Annotated[str | None, Query(max_length=64, description="From the page before.")]
-Name = Annotated[str | None, Query(max_length=64, description="Only of this query.")]
+ShortCursor = Annotated[str | None, Query(max_length=64, description="From the page before.")]
+OfQuery = Annotated[str | None, Query(max_length=64, description="Only of this query.")]
 
 
 def time_of(cursor: str | None) -> float | None:
@@ -35,23 +35,23 @@ def time_of(cursor: str | None) -> float | None:
         raise Problem("invalid-request", "cursor: is not one that a page gave") from None
 
 
-def newest_first(found: Sequence[Mapping[str, Any]], limit: int) -> dict[str, Any]:
-    """A page of what was found (one more than its limit, if there is another page) with the cursor of the next one."""
-    more = float(found[limit - 1]["created"]).hex() if len(found) > limit else None
-    return {"items": found[:limit], "next": more}
+def newest_first(documents: Sequence[Mapping[str, Any]], limit: int) -> dict[str, Any]:
+    """A page of documents (one more than its limit, if there is another page) with the cursor of the next one."""
+    more = float(documents[limit - 1]["created"]).hex() if len(documents) > limit else None
+    return {"items": documents[:limit], "next": more}
 
 
 @router.get("/operations", tags=["operations"], responses=responses(*COMMON))
 def list_operations(
     services: WithServices,
     limit: Limit = 100,
-    cursor: Cursor = None,
-    query: Name = None,
+    cursor: ShortCursor = None,
+    query: OfQuery = None,
     status: OperationStatus | None = None,
 ) -> OperationPage:
     """Operations, the newest first."""
-    found = services.operations.page(limit + 1, time_of(cursor), query, status)
-    return OperationPage.model_validate(newest_first(found, limit))
+    documents = services.operations.page(limit + 1, time_of(cursor), query, status)
+    return OperationPage.model_validate(newest_first(documents, limit))
 
 
 @router.get("/operations/{operation}", tags=["operations"], responses=responses(*COMMON, "not-found"))
@@ -61,44 +61,44 @@ def get_operation(operation: str, services: WithServices) -> OperationDocument:
 
 
 @router.get("/plans", tags=["queries"], responses=responses(*COMMON))
-def list_plans(services: WithServices, limit: Limit = 100, cursor: Cursor = None) -> PlanPage:
+def list_plans(services: WithServices, limit: Limit = 100, cursor: ShortCursor = None) -> PlanPage:
     """Queries with a compiled plan: the number of sites by kind of host."""
-    found = services.coordinator.plans(limit + 1, cursor)
+    plans = services.views.plans(limit + 1, cursor)
     items = [
         {"query": name, "sites": len(plan["sites"]), "hosts": Counter(site["host"] for site in plan["sites"])}
-        for name, plan in found[:limit]
+        for name, plan in plans[:limit]
     ]
-    return PlanPage(items=items, next=found[limit - 1][0] if len(found) > limit else None)
+    return PlanPage(items=items, next=plans[limit - 1][0] if len(plans) > limit else None)
 
 
 @router.get("/plans/{name}", tags=["queries"], responses=responses(*COMMON, "not-found"))
 def get_plan(name: str, services: WithServices) -> dict[str, Any]:
     """The compiled plan of a query."""
-    return services.coordinator.plan(name)
+    return services.views.plan(name)
 
 
 @router.get("/sites", tags=["resources"], responses=responses(*COMMON))
 def list_sites(
     services: WithServices,
-    query: Name = None,
+    query: OfQuery = None,
     sort: Literal["utilization", "query"] = "query",
     limit: Limit = 100,
 ) -> SitePage:
     """Which queries run where, and which sites are the busiest."""
-    found = [site for site in services.coordinator.sites() if query is None or site["query"] == query]
+    sites = [site for site in services.figures.sites() if query is None or site["query"] == query]
     if sort == "utilization":
-        found.sort(key=lambda site: -site["utilization"])
-    return SitePage.model_validate({"items": found[:limit]})
+        sites.sort(key=lambda site: -site["utilization"])
+    return SitePage.model_validate({"items": sites[:limit]})
 
 
 @router.get("/resources", tags=["resources"], responses=responses(*COMMON))
 def get_resources(services: WithServices) -> dict[str, Any]:
     """What each kind of host has, and how many sites run on it."""
-    used = Counter(site["host"] for site in services.coordinator.sites())
-    told = services.coordinator.grid.inventory()
-    pools = told.pop("pools")
+    used = Counter(site["host"] for site in services.figures.sites())
+    inventory = services.grid.current().inventory()
+    pools = inventory.pop("pools")
     kinds = {
-        kind: {**found, "sites": used[kind] + (used["local"] if kind == "thread" else 0)}
-        for kind, found in told.items()
+        kind: {**figures, "sites": used[kind] + (used["local"] if kind == "thread" else 0)}
+        for kind, figures in inventory.items()
     }
     return {**kinds, "pools": pools}

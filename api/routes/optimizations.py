@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from api.errors import responses
 from api.http import Limit, Operator, Viewer, parse_body_as
-from api.routes.operations import Cursor, Name, newest_first, time_of
+from api.routes.operations import OfQuery, ShortCursor, newest_first, time_of
 from api.routes.queries import BODY
 from api.schemas import (
     CheckedOptimization,
@@ -43,7 +43,7 @@ def _body(model: type[PostedOptimization] | type[PostedRound]) -> dict[str, Any]
 
 @searches.get("", responses=responses(*COMMON))
 def list_optimizations(
-    services: WithServices, _token: Viewer, limit: Limit = 100, cursor: Cursor = None, query: Name = None
+    services: WithServices, _token: Viewer, limit: Limit = 100, cursor: ShortCursor = None, query: OfQuery = None
 ) -> OptimizationPage:
     """Searches, the newest first."""
     found = services.optimizations.page(limit + 1, time_of(cursor), query)
@@ -87,7 +87,7 @@ def list_drift(
     threshold: Annotated[float, Query(ge=0, le=1000, description="Share of the trial's cost.")] = 0.25,
 ) -> DriftPage:
     """Running queries whose cost has drifted from their trial, or whose plan was chosen elsewhere."""
-    return DriftPage.model_validate({"items": list(services.coordinator.chosen_plans.drift(threshold))})
+    return DriftPage.model_validate({"items": list(services.plan_adoption.drift(threshold))})
 
 
 @searches.get("/{optimization}", responses=responses(*COMMON, "not-found"))

@@ -52,9 +52,9 @@ def list_queries(
     name: Annotated[str | None, Query(max_length=64, description="Only queries whose names begin so.")] = None,
 ) -> QueryPage:
     """Queries by name."""
-    found = services.coordinator.page(limit + 1, cursor, state, name)
-    more = found[limit - 1]["name"] if len(found) > limit else None
-    return QueryPage.model_validate({"items": found[:limit], "next": more})
+    views = services.views.page(limit + 1, cursor, state, name)
+    more = views[limit - 1]["name"] if len(views) > limit else None
+    return QueryPage.model_validate({"items": views[:limit], "next": more})
 
 
 @router.post(
@@ -65,10 +65,10 @@ def list_queries(
 )
 async def submit_query(request: Request, response: Response, services: WithServices, token: Operator) -> QueryDocument:
     """Check a specification and store it as a new query."""
-    given = await parse_body(request)
-    made = await run_in_threadpool(services.coordinator.submit, given, token.id, token.role)
-    response.headers["Location"] = made["links"]["self"]
-    return _shown(response, made)
+    document = await parse_body(request)
+    view = await run_in_threadpool(services.desired.submit, document, token.id, token.role)
+    response.headers["Location"] = view["links"]["self"]
+    return _shown(response, view)
 
 
 @router.get("/{name}", responses=responses(*COMMON))
@@ -80,10 +80,10 @@ def get_query(
     if_none_match: Annotated[str | None, Header(alias="If-None-Match")] = None,
 ) -> Any:
     """A query: desired and actual state, since when, and why it failed."""
-    found = services.coordinator.view(name)
-    if if_none_match is not None and if_none_match == etag(found["version"]):
+    view = services.views.view(name)
+    if if_none_match is not None and if_none_match == etag(view["version"]):
         return Response(status_code=304, headers={"ETag": if_none_match})
-    return _shown(response, found)
+    return _shown(response, view)
 
 
 @router.put("/{name}", openapi_extra=SPECIFICATION, responses=responses(*COMMON, *BODY, *ACTION))
@@ -96,9 +96,9 @@ async def replace_query(
     if_match: IfMatch = None,
 ) -> QueryDocument:
     """Give a query that is not installed another specification."""
-    given = await parse_body(request)
-    made = await run_in_threadpool(services.coordinator.replace, name, given, token.role, if_match)
-    return _shown(response, made)
+    document = await parse_body(request)
+    view = await run_in_threadpool(services.desired.replace, name, document, token.role, if_match)
+    return _shown(response, view)
 
 
 @router.delete("/{name}", status_code=202, responses=responses(*COMMON, *ACTION))
@@ -210,11 +210,11 @@ def get_graph(
     if form == "svg":
         from gsdm_grid.reports import plan_svg
 
-        plan = services.coordinator.compiled(name)
+        plan = services.views.compiled(name)
         if len(plan.sites) > DRAWN:
             raise Problem("invalid-request", f"format: {len(plan.sites)} sites are too many for a picture; try dot")
         return Response(plan_svg(plan, name), media_type="image/svg+xml")
-    flow = services.coordinator.flow(name)
+    flow = services.views.flow(name)
     if form == "json":
         return Response(json.dumps(flow.to_json()), media_type="application/json")
     drawn = {"dot": flow.to_dot, "mermaid": flow.to_mermaid, "text": flow.to_text}[form]()
@@ -224,20 +224,20 @@ def get_graph(
 @router.get("/{name}/plan", responses=responses(*COMMON))
 def get_plan(name: str, services: WithServices, _token: Viewer) -> dict[str, Any]:
     """The compiled plan: sites with their hosts and operators, and the streams between them."""
-    return services.coordinator.plan(name)
+    return services.views.plan(name)
 
 
 @router.get("/{name}/statistics", responses=responses(*COMMON))
 def get_statistics(name: str, services: WithServices, _token: Viewer) -> dict[str, Any]:
     """The latest statistics of each site: times, operators, streams."""
-    return services.coordinator.statistics(name)
+    return services.figures.statistics(name)
 
 
 @router.get("/{name}/events", responses=responses(*COMMON))
 def get_events(name: str, services: WithServices, _token: Viewer, limit: Limit = 100) -> EventPage:
     """State changes, the newest first."""
-    found = services.coordinator.events(name, limit)
-    return EventPage.model_validate({"items": [{**row, "at": row["at_s"]} for row in found]})
+    rows = services.views.events(name, limit)
+    return EventPage.model_validate({"items": [{**row, "at": row["at_s"]} for row in rows]})
 
 
 def _stop(stop: Stop | None) -> dict[str, Any]:
@@ -253,6 +253,6 @@ def _shown(response: Response, query: dict[str, Any]) -> QueryDocument:
 def _promised(
     response: Response, services: Services, name: str, action: str, params: dict[str, Any], if_match: str | None
 ) -> OperationDocument:
-    operation = services.coordinator.act(name, action, params, if_match)
+    operation = services.desired.act(name, action, params, if_match)
     response.headers["Location"] = f"/v1/operations/{operation['id']}"
     return OperationDocument.model_validate(as_document(operation))

@@ -189,11 +189,11 @@ async def get_results(
     A reader that is slow, or gone, never slows the query.
     """
     media = _negotiated(request.headers.get("accept", "*/*"))
-    log = await run_in_threadpool(services.coordinator.result_log, name, wanted.stream)
+    log = await run_in_threadpool(services.logs.kept, name, wanted.stream)
     if media == JSON:
         points = VIEW_POINTS if wanted.points is None else wanted.points
         read_bytes = services.settings.limits.result_read_bytes
-        spectra = await run_in_threadpool(services.coordinator.gives_spectra, name, wanted.stream)
+        spectra = await run_in_threadpool(services.views.gives_spectra, name, wanted.stream)
         return Response(await run_in_threadpool(_last, name, log, wanted, points, read_bytes, spectra), media_type=JSON)
     form = _form("sse" if media == SSE else "arrow", log, wanted)
     start = wanted.begin(log, last_event_id)
@@ -229,7 +229,7 @@ class _StreamResponse(StreamingResponse):
         super().__init__(self._body(), media_type=SSE if form.kind == "sse" else ARROW, headers=headers)
         self._streams, self._log, self._form, self._at, self._follow = streams, log, form, at, follow
         self._token_id = token_id
-        self._view = partial(services.coordinator.view, name)
+        self._view = partial(services.views.view, name)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -266,10 +266,10 @@ async def follow_results(websocket: WebSocket, name: str) -> None:
         token = await authenticate_websocket(websocket, "viewer")
         wanted = _wanted(websocket)
         services = services_of(websocket)
-        log = await run_in_threadpool(services.coordinator.result_log, name, wanted.stream)
+        log = await run_in_threadpool(services.logs.kept, name, wanted.stream)
         form = _form(wanted.format, log, wanted)
         streams = streams_of(websocket)
-        with streams.reading(log, partial(services.coordinator.view, name), token.id) as reader:
+        with streams.reading(log, partial(services.views.view, name), token.id) as reader:
             await websocket.accept(subprotocol_of(websocket))
             events = streams.events(reader, form, wanted.begin(log, None), wanted.follow)
             await _converse(websocket, events, form, log)

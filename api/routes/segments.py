@@ -7,7 +7,7 @@ from starlette.concurrency import run_in_threadpool
 
 from api.errors import responses
 from api.http import Limit, Operator, Viewer, parse_body_as, request_body
-from api.routes.operations import Cursor, newest_first, time_of
+from api.routes.operations import ShortCursor, newest_first, time_of
 from api.routes.queries import BODY
 from api.schemas import PostedSegment, SegmentDocument, SegmentPage
 from api.services import WithServices
@@ -17,7 +17,9 @@ router = APIRouter(prefix="/v1/segments", tags=["optimizations"])
 
 
 @router.get("", responses=responses(*COMMON))
-def list_segments(services: WithServices, _token: Viewer, limit: Limit = 100, cursor: Cursor = None) -> SegmentPage:
+def list_segments(
+    services: WithServices, _token: Viewer, limit: Limit = 100, cursor: ShortCursor = None
+) -> SegmentPage:
     """Recorded segments, the newest first."""
     found = services.segments.page(limit + 1, time_of(cursor))
     return SegmentPage.model_validate(newest_first(found, limit))

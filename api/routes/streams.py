@@ -10,7 +10,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 
 from api.errors import responses
-from api.http import Cursor, Limit, Operator, Token, Viewer, page, parse_body_as, request_body
+from api.http import Limit, Operator, PageCursor, Token, Viewer, page, parse_body_as, request_body
 from api.registry import (
     SourceOrSink,
     delete_stream,
@@ -42,14 +42,14 @@ StreamName = Annotated[str, Path(pattern=NAME)]
 
 
 @router.get("/interfaces", responses=responses(*COMMON))
-def list_interfaces(_token: Viewer, limit: Limit = 100, cursor: Cursor = None) -> InterfacePage:
+def list_interfaces(_token: Viewer, limit: Limit = 100, cursor: PageCursor = None) -> InterfacePage:
     """Stream interfaces by name, with their options."""
     shown = [_described(name, interfaces.get(name)) for name in interfaces.names()]
     return InterfacePage(**page(shown, lambda one: one.name, limit, cursor))
 
 
 @router.get("/sources", responses=responses(*COMMON))
-def list_sources(services: WithServices, _token: Viewer, limit: Limit = 100, cursor: Cursor = None) -> StreamPage:
+def list_sources(services: WithServices, _token: Viewer, limit: Limit = 100, cursor: PageCursor = None) -> StreamPage:
     """Registered sources by name."""
     return _page(services, "source", limit, cursor)
 
@@ -72,11 +72,11 @@ def get_source(name: StreamName, services: WithServices, _token: Viewer) -> Stre
 @router.delete("/sources/{name}", status_code=204, responses=responses(*COMMON, "not-found", "in-use"))
 def remove_source(name: StreamName, services: WithServices, _token: Operator) -> None:
     """Remove a source that no query uses."""
-    delete_stream(services.store, "source", name, services.coordinator.uses)
+    delete_stream(services.store, "source", name, services.uses)
 
 
 @router.get("/sinks", responses=responses(*COMMON))
-def list_sinks(services: WithServices, _token: Viewer, limit: Limit = 100, cursor: Cursor = None) -> StreamPage:
+def list_sinks(services: WithServices, _token: Viewer, limit: Limit = 100, cursor: PageCursor = None) -> StreamPage:
     """Registered sinks by name."""
     return _page(services, "sink", limit, cursor)
 
@@ -97,7 +97,7 @@ def get_sink(name: StreamName, services: WithServices, _token: Viewer) -> Stream
 @router.delete("/sinks/{name}", status_code=204, responses=responses(*COMMON, "not-found", "in-use"))
 def remove_sink(name: StreamName, services: WithServices, _token: Operator) -> None:
     """Remove a sink that no query uses."""
-    delete_stream(services.store, "sink", name, services.coordinator.uses)
+    delete_stream(services.store, "sink", name, services.uses)
 
 
 async def _post(

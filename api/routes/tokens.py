@@ -9,7 +9,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Request
 
 from api.errors import responses
-from api.http import Admin, Cursor, Limit, Token, Viewer, page, parse_body_as, request_body
+from api.http import Admin, Limit, PageCursor, Token, Viewer, page, parse_body_as, request_body
 from api.schemas import NewTokenDocument, PostedToken, TokenDocument, TokenPage
 from api.services import WithServices
 
@@ -19,7 +19,7 @@ TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{1,32}$")]
 
 
 @router.get("/tokens", responses=responses(*COMMON))
-def list_tokens(services: WithServices, _token: Admin, limit: Limit = 100, cursor: Cursor = None) -> TokenPage:
+def list_tokens(services: WithServices, _token: Admin, limit: Limit = 100, cursor: PageCursor = None) -> TokenPage:
     """Tokens by name, without their secrets."""
     shown = [TokenDocument.model_validate(_shown(token)) for token in services.tokens.list()]
     return TokenPage(**page(shown, lambda one: one.name, limit, cursor))

@@ -9,7 +9,8 @@ from starlette.concurrency import run_in_threadpool
 
 from api.errors import Problem, responses
 from api.http import Limit, Operator, Viewer, parse_body
-from api.routes.operations import Cursor, Name, newest_first, time_of
+from api.optimization import TrialOrder
+from api.routes.operations import OfQuery, ShortCursor, newest_first, time_of
 from api.routes.queries import BODY
 from api.schemas import MOST_WINDOWS, TrialDocument, TrialPage
 from api.services import WithServices
@@ -24,8 +25,8 @@ def list_trials(
     services: WithServices,
     _token: Viewer,
     limit: Limit = 100,
-    cursor: Cursor = None,
-    query: Name = None,
+    cursor: ShortCursor = None,
+    query: OfQuery = None,
     optimization: OptimizationId = None,
 ) -> TrialPage:
     """Trials, the newest first."""
@@ -62,18 +63,17 @@ async def submit_trial(
 
     A trial that a search asks for is run once: whoever submits its key again gets the same trial.
     """
-    given = await parse_body(request)
-    if not isinstance(given, dict):
+    specification = await parse_body(request)
+    if not isinstance(specification, dict):
         raise Problem("invalid-specification", "expected a mapping")
     if (optimization is None) != (key is None):
         raise Problem("invalid-request", "optimization and key go together")
     if optimization is not None and key is not None:
         await run_in_threadpool(services.optimizations.check_key, optimization, key)
-    made, operation = await run_in_threadpool(
-        services.trials.submit, given, count, token.id, token.role, optimization, key, latency
-    )
+    order = TrialOrder(specification, count, optimization, key, latency)
+    trial, operation = await run_in_threadpool(services.trials.submit, order, token.id, token.role)
     response.headers["Location"] = f"/v1/operations/{operation['id']}"
-    return TrialDocument.model_validate(made)
+    return TrialDocument.model_validate(trial)
 
 
 @router.get("/{trial}", responses=responses(*COMMON, "not-found"))

@@ -8,7 +8,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 
 from api.errors import Problem, responses
-from api.http import Cursor, Limit, Operator, Viewer, page, parse_body_as, request_body
+from api.http import Limit, Operator, PageCursor, Viewer, page, parse_body_as, request_body
 from api.registry import (
     delete_type,
     load_types,
@@ -26,7 +26,7 @@ TypeName = Annotated[str, Path(pattern=TYPE_NAME)]
 
 
 @router.get("", responses=responses(*COMMON))
-def list_types(services: WithServices, _token: Viewer, limit: Limit = 100, cursor: Cursor = None) -> TypePage:
+def list_types(services: WithServices, _token: Viewer, limit: Limit = 100, cursor: PageCursor = None) -> TypePage:
     """Stream types by name."""
     own = posted(services.store)
     shown = [_shown(stream_types.get(name), own) for name in stream_types.names()]
@@ -63,7 +63,7 @@ def get_type(name: TypeName, services: WithServices, _token: Viewer) -> TypeDocu
 @router.delete("/{name}", status_code=204, responses=responses(*COMMON, "not-found", "in-use"))
 def remove_type(name: TypeName, services: WithServices, _token: Operator) -> None:
     """Remove a stream type that was posted and that nothing uses."""
-    delete_type(services.store, name, services.coordinator.uses)
+    delete_type(services.store, name, services.uses)
 
 
 def _shown(made: StreamType, own: set[str]) -> TypeDocument:

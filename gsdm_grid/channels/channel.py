@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -202,19 +202,23 @@ class Outlet:
                 self._passed_on[self.next] = item
                 self.sent_shared += 1
                 self.sent_on += 1
-                return Message(
-                    SHARED, self.stream, self.epoch, (self.next,), None, header, (), location[0], tuple(location[1])
-                )
+                return self._shared(header, *location)
             if self._ring is None:
                 self._ring = Ring(self._ring_bytes)
             places = self._ring.write(arrays)
             if places is not None:
                 self._in_ring.append(self.next)
                 self.sent_shared += 1
-                return Message(
-                    SHARED, self.stream, self.epoch, (self.next,), None, header, (), self._ring.name, tuple(places)
-                )
+                return self._shared(header, self._ring.name, places)
         return Message(DATA, self.stream, self.epoch, (self.next,), item, header, tuple(arrays))
+
+    def _shared(self, header: bytes, ring: str, places: Iterable[tuple[int, int]]) -> Message:
+        """Says where the arrays of the next item lie in shared memory."""
+        return Message(SHARED, self.stream, self.epoch, (self.next,), header=header, ring=ring, places=tuple(places))
+
+    def _copied(self, number: int, header: bytes, arrays: Iterable[Array]) -> tuple[int, Message]:
+        """An item that was sent as a place in shared memory, with its arrays instead."""
+        return number, Message(DATA, self.stream, self.epoch, (number,), header=header, arrays=tuple(arrays))
 
     def _send_from(self, expected: int) -> None:
         for number, message in self._kept:
@@ -227,21 +231,13 @@ class Outlet:
         self._ring_bytes = 0
         for at, (number, message) in enumerate(self._kept):
             if message.kind == SHARED and self._ring is not None and number not in self._passed_on:
-                arrays = tuple(self._ring.read(message.places))
-                self._kept[at] = (
-                    number,
-                    Message(DATA, self.stream, self.epoch, (number,), None, message.header, arrays),
-                )
+                self._kept[at] = self._copied(number, message.header, self._ring.read(message.places))
 
     def _keep_copies(self) -> None:
         """The consumer cannot see a ring that items came in, whose owner may be gone: they go into messages."""
         for at, (number, message) in enumerate(self._kept):
             if number in self._passed_on and message.kind == SHARED:
-                arrays = tuple(wire.describe(self._passed_on[number])[1])
-                self._kept[at] = (
-                    number,
-                    Message(DATA, self.stream, self.epoch, (number,), None, message.header, arrays),
-                )
+                self._kept[at] = self._copied(number, message.header, wire.describe(self._passed_on[number])[1])
 
 
 class Inlet:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsdm_grid.cli.commands import OF_COORDINATOR, ROOT, AsJson, Server, Token, app, console, print_json
+from gsdm_grid.cli.commands import OF_COORDINATOR, ROOT, AsJson, Secret, ServerUrl, app, console, print_json
 from gsdm_grid.cli.service import Home
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def start_airflow(
     dags: Annotated[
         Path, typer.Option(exists=True, file_okay=False, resolve_path=True, help="Folder of DAG files.")
     ] = ROOT / "dags",
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Start an Airflow on this machine with the optimizer's DAGs, until Ctrl-C.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,13 +13,12 @@ from gsdm_grid.cli import tables
 from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,
-    Server,
-    Token,
+    Secret,
+    ServerUrl,
     app,
     connect,
-    console,
-    print_documents,
     print_json,
+    print_list,
 )
 
 bundles = typer.Typer(no_args_is_help=True, help="Upload, list and remove function code.")
@@ -29,8 +29,8 @@ app.add_typer(bundles, name="bundle", rich_help_panel=OF_COORDINATOR)
 def upload_bundle(
     name: Annotated[str, typer.Argument(help="What to call it; what it brings is then NAME.function.")],
     path: Annotated[Path, typer.Argument(help="A Python file, a zip archive, or a package's folder.")],
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Upload function code, pure Python, as the next version of a bundle. Needs an admin's token.
@@ -41,37 +41,33 @@ def upload_bundle(
     hosts.
     """
     with connect(server, token) as client:
-        made = client.upload_bundle(name, path)
+        bundle = client.upload_bundle(name, path)
     if as_json:
-        print_json(made.document)
+        print_json(bundle.document)
         return
-    brought = {"function": made.functions, "template": made.templates, "stream interface": made.interfaces}
+    brought = {"function": bundle.functions, "template": bundle.templates, "stream interface": bundle.interfaces}
     counts = [f"{len(names)} {kind}{'' if len(names) == 1 else 's'}" for kind, names in brought.items() if names]
-    typer.echo(f"bundle {made.name}, version {made.version}, has {', '.join(counts)}:")
-    for full_name in (*made.functions, *made.templates, *made.interfaces):
+    typer.echo(f"bundle {bundle.name}, version {bundle.version}, has {', '.join(counts)}:")
+    for full_name in (*bundle.functions, *bundle.templates, *bundle.interfaces):
         typer.echo(f"  {full_name}")
-    if made.packages:
-        typer.echo(f"installed for it: {', '.join(made.packages)}")
+    if bundle.packages:
+        typer.echo(f"installed for it: {', '.join(bundle.packages)}")
 
 
 @bundles.command("ls")
-def list_bundles(server: Server = None, token: Token = None, as_json: AsJson = False) -> None:
+def list_bundles(server: ServerUrl = None, token: Secret = None, as_json: AsJson = False) -> None:
     """List the bundles with what their latest versions bring."""
     with connect(server, token) as client:
-        found = list(client.bundles())
-    if as_json:
-        print_documents(one.document for one in found)
-    elif found:
-        console().print(tables.bundles_table(found, datetime.now(UTC)))
-    else:
-        typer.echo("there are no bundles: gsdm bundle upload NAME PATH makes one")
+        listed = list(client.bundles())
+    nothing = "there are no bundles: gsdm bundle upload NAME PATH makes one"
+    print_list(listed, as_json, partial(tables.bundles_table, now=datetime.now(UTC)), nothing)
 
 
 @bundles.command("rm")
 def remove_bundle(
     name: Annotated[str, typer.Argument(help="Name of the bundle.")],
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove a bundle, all its versions, that no query uses. Needs an admin's token."""

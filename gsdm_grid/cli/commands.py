@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 from typer.core import TyperGroup
@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from gsdm_grid.errors import GsdmError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from gsdm_grid.client import Client
 
@@ -33,6 +33,17 @@ COMMANDS = {
 }
 """Commands for actions of the REST face, and steps of the life cycle, that have another name on the command line."""
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+class HasDocument(Protocol):
+    """What a coordinator lists, with the document that it said it by."""
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """As it came."""
+
+
+T = TypeVar("T", bound=HasDocument)
 
 
 class GsdmCommands(TyperGroup):
@@ -97,11 +108,11 @@ def known_queries() -> list[str]:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Server = Annotated[
+ServerUrl = Annotated[
     str | None,
     typer.Option("--server", envvar="GSDM_SERVER", help="The coordinator's address; else the one on this machine."),
 ]
-Token = Annotated[
+Secret = Annotated[
     str | None,
     typer.Option("--token", envvar="GSDM_TOKEN", help="Token to show there; else the one on this machine."),
 ]
@@ -125,14 +136,26 @@ def connect(server: str | None, token: str | None) -> Client:
     return Client(server, token)
 
 
-def print_json(told: Any) -> None:
+def print_json(document: Any) -> None:
     """Print one JSON document."""
-    typer.echo(json.dumps(told, indent=2))
+    typer.echo(json.dumps(document, indent=2))
 
 
-def print_documents(found: Iterable[Mapping[str, Any]]) -> None:
+def print_list(
+    things: Sequence[T], as_json: bool, table: Callable[[Sequence[T]], RenderableType], nothing: str
+) -> None:
+    """Print what a coordinator listed: as JSON, or as a table; if it listed nothing, say so."""
+    if as_json:
+        print_documents(thing.document for thing in things)
+    elif things:
+        console().print(table(things))
+    else:
+        typer.echo(nothing)
+
+
+def print_documents(documents: Iterable[Mapping[str, Any]]) -> None:
     """Print a list of documents as one JSON document."""
-    print_json([dict(one) for one in found])
+    print_json([dict(one) for one in documents])
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from gsdm_grid.cli.commands import HERE, AsJson, Server, Token, app, connect, print_json
+from gsdm_grid.cli.commands import HERE, AsJson, Secret, ServerUrl, app, connect, print_json
 from gsdm_grid.cli.tables import parameters, signature, strategies
 from gsdm_grid.errors import FlowError, QueryError
 from gsdm_grid.ids import NAME
@@ -38,7 +38,7 @@ def functions(
     server: Annotated[
         str | None, typer.Option("--server", help="Ask this coordinator, which also knows uploaded functions.")
     ] = None,
-    token: Token = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """List the stream query functions, with signature and valid parallel strategies.
@@ -79,7 +79,7 @@ def templates(
     server: Annotated[
         str | None, typer.Option("--server", help="Ask this coordinator, which also knows uploaded templates.")
     ] = None,
-    token: Token = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """List the templates: constructors of data flows, that a query's flow may name.
@@ -111,8 +111,8 @@ def graph(
         str, typer.Argument(help="A query's name, a file, '-' for standard input, or the specification itself.")
     ],
     form: Annotated[Drawing, typer.Option("--format", "-f", help="How to print it.")] = Drawing.text,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the data flow of a query, or the one that a specification in JSON or YAML describes.

@@ -17,10 +17,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from gsdm_grid.cli.commands import HERE, AsJson, Server, Token, app, print_json
+from gsdm_grid.cli.commands import HERE, AsJson, Secret, ServerUrl, app, print_json
 
-Verdict = Literal["ok", "warning", "missing"]
-MARKS: Mapping[Verdict, tuple[str, str]] = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
+Condition = Literal["ok", "warning", "missing"]
+MARKS: Mapping[Condition, tuple[str, str]] = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
 GIB = 1 << 30
 LEAST_JAVA = 17
 LEAST_BYTES = {"disk": 2 * GIB, "shared memory": GIB, "memory": 2 * GIB}
@@ -31,7 +31,7 @@ class Finding:
     """One thing that was looked at, and what to do about it. Immutable."""
 
     name: str
-    verdict: Verdict
+    verdict: Condition
     found: str
     advice: str = ""
 
@@ -42,8 +42,8 @@ def doctor(
         Path | None, typer.Option("--home", envvar="GSDM_HOME", help="The coordinator's folder; ~/.gsdm.")
     ] = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port that a coordinator is to listen on.")] = 8642,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Check what the system needs here, and say how to mend what is missing."""

@@ -14,14 +14,14 @@ from gsdm_grid.cli import plan_tables
 from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,
-    Server,
-    Token,
+    Secret,
+    ServerUrl,
     app,
     connect,
     console,
     known_queries,
-    print_documents,
     print_json,
+    print_list,
 )
 from gsdm_grid.errors import QueryError
 
@@ -66,8 +66,8 @@ def optimize(
         list[str] | None, typer.Option(metavar="FIGURE=BOUND", help="A bound, such as hosts=6; may be repeated.")
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show the trials as they run, and what was chosen.")] = False,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the best parallel plan of a query by trial runs, and give it to the query.
@@ -133,27 +133,23 @@ def _watched(client: Client, begun: Optimization) -> Optimization:
 def list_searches(
     query: Annotated[str | None, typer.Option(help="Only for this query.")] = None,
     last: Annotated[int, typer.Option(min=1, help="So many, the newest first.")] = 20,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """List the searches with what they chose, the newest first."""
     with connect(server, token) as client:
         found = list(islice(client.optimizations(query), last))
-    if as_json:
-        print_documents(one.document for one in found)
-    elif found:
-        console().print(plan_tables.searches_table(found))
-    else:
-        typer.echo("there are no searches" + (" for that query" if query else ": gsdm optimize NAME makes one"))
+    nothing = "there are no searches" + (" for that query" if query else ": gsdm optimize NAME makes one")
+    print_list(found, as_json, plan_tables.searches_table, nothing)
 
 
 @searches.command("show")
 def show_search(
     search: SearchOrQuery,
     skipped: Annotated[bool, typer.Option("--skipped", help="Also the plans that were not tried, and why.")] = False,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what was tried, what it cost, and what was chosen."""
@@ -186,8 +182,8 @@ def _search(client: Client, what: str) -> Optimization:
 def write_report(
     search: SearchOrQuery,
     out: Annotated[Path, typer.Argument(help="File to write: .html or .png.")],
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
 ) -> None:
     """Write the report of a search to a file."""
     if out.suffix not in (".html", ".png"):
@@ -203,7 +199,7 @@ def write_report(
 
 
 @searches.command("rm")
-def remove_search(search: SearchId, server: Server = None, token: Token = None, as_json: AsJson = False) -> None:
+def remove_search(search: SearchId, server: ServerUrl = None, token: Secret = None, as_json: AsJson = False) -> None:
     """Cancel a search if it is under way, and forget it with its trials."""
     with connect(server, token) as client:
         gone = client.optimization(search)
@@ -219,8 +215,8 @@ def record(
     source: Annotated[str, typer.Argument(help="Name of a registered source.")],
     windows: Annotated[int, typer.Option(min=1, help="So many windows.")] = 1000,
     name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Record a part of a stream."""
@@ -233,20 +229,16 @@ def record(
 
 
 @segments.command("ls")
-def list_segments(server: Server = None, token: Token = None, as_json: AsJson = False) -> None:
+def list_segments(server: ServerUrl = None, token: Secret = None, as_json: AsJson = False) -> None:
     """List the recorded segments, the newest first."""
     with connect(server, token) as client:
         found = list(client.segments())
-    if as_json:
-        print_documents(one.document for one in found)
-    elif found:
-        console().print(plan_tables.segments_table(found))
-    else:
-        typer.echo("there are no segments: gsdm segment record SOURCE makes one")
+    nothing = "there are no segments: gsdm segment record SOURCE makes one"
+    print_list(found, as_json, plan_tables.segments_table, nothing)
 
 
 @segments.command("rm")
-def remove_segment(segment: SegmentId, server: Server = None, token: Token = None, as_json: AsJson = False) -> None:
+def remove_segment(segment: SegmentId, server: ServerUrl = None, token: Secret = None, as_json: AsJson = False) -> None:
     """Forget a segment and its recording."""
     with connect(server, token) as client:
         gone = client.segment(segment)

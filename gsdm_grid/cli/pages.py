@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import typer
 
-from gsdm_grid.cli.commands import OF_COORDINATOR, AsJson, Server, Token, app, connect, known_queries, print_json
+from gsdm_grid.cli.commands import OF_COORDINATOR, AsJson, Secret, ServerUrl, app, connect, known_queries, print_json
 
 if TYPE_CHECKING:
     from gsdm_grid.client import Address
@@ -22,8 +22,8 @@ def open_page(
         str | None, typer.Argument(help="Name of a query; else the page of all.", autocompletion=known_queries)
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Whether to open it.")] = True,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Open the page of a query, or of all queries, in the browser, and print its address.

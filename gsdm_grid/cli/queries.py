@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,19 +16,20 @@ from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,
     QueryName,
-    Server,
-    Token,
+    Secret,
+    ServerUrl,
     app,
     connect,
     console,
     print_documents,
     print_json,
+    print_list,
 )
 
 if TYPE_CHECKING:
     from gsdm_grid.client import Client, Operation
 
-Count = Annotated[int | None, typer.Option(min=1, help="Stop after so many windows of each input stream.")]
+StopAfter = Annotated[int | None, typer.Option(min=1, help="Stop after so many windows of each input stream.")]
 Seconds = Annotated[float | None, typer.Option("--time", min=0.001, help="Stop after so many seconds.")]
 Patience = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for it.")]
 ACTIONS = {
@@ -43,11 +45,11 @@ def submit(
     spec: Annotated[Path, typer.Argument(help="The query's specification, a file in YAML or JSON.")],
     name: Annotated[str | None, typer.Option(help="Store it under this name.")] = None,
     run: Annotated[bool, typer.Option("--run/--no-run", help="Whether to run it at once.")] = True,
-    count: Count = None,
+    count: StopAfter = None,
     time_s: Seconds = None,
     timeout_s: Patience = 180.0,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a query's specification, store it as a query, and run it."""
@@ -70,23 +72,19 @@ def submit(
 def list_queries(
     state: Annotated[str | None, typer.Option(help="Only queries in this state.")] = None,
     name: Annotated[str | None, typer.Option(help="Only queries whose names begin so.")] = None,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """List the queries with their states."""
     with connect(server, token) as client:
-        found = list(client.queries(state, name))
-    if as_json:
-        print_documents(query.document for query in found)
-    elif found:
-        console().print(tables.queries_table(found, datetime.now(UTC)))
-    else:
-        typer.echo("there are no queries" + (" like that" if state or name else ": gsdm submit SPEC makes one"))
+        listed = list(client.queries(state, name))
+    nothing = "there are no queries" + (" like that" if state or name else ": gsdm submit SPEC makes one")
+    print_list(listed, as_json, partial(tables.queries_table, now=datetime.now(UTC)), nothing)
 
 
 @app.command(rich_help_panel=OF_COORDINATOR)
-def show(name: QueryName, server: Server = None, token: Token = None, as_json: AsJson = False) -> None:
+def show(name: QueryName, server: ServerUrl = None, token: Secret = None, as_json: AsJson = False) -> None:
     """Show a query: its state, why it failed, what it has gone through, its specification."""
     import yaml
 
@@ -115,11 +113,11 @@ def show(name: QueryName, server: Server = None, token: Token = None, as_json: A
 @app.command(rich_help_panel=OF_COORDINATOR)
 def run(
     name: QueryName,
-    count: Count = None,
+    count: StopAfter = None,
     time_s: Seconds = None,
     timeout_s: Patience = 180.0,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a query, or let it go on: compile, install and activate it, as far as that has not been done."""
@@ -132,8 +130,8 @@ def stop(
     name: QueryName,
     immediate: Annotated[bool, typer.Option("--immediate", help="Give up what is under way.")] = False,
     timeout_s: Patience = 120.0,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Stop a query so that it can go on later; what was read flows out first."""
@@ -146,8 +144,8 @@ def scale(
     name: QueryName,
     degree: Annotated[int, typer.Argument(min=1, help="Compute sites from now on.")],
     timeout_s: Patience = 180.0,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a query's degree of parallelism, also while it runs: no window is lost, doubled or reordered.
@@ -172,8 +170,8 @@ def scale(
 def remove(
     name: QueryName,
     timeout_s: Patience = 120.0,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove a query with everything it runs on and everything kept of its results."""
@@ -186,47 +184,45 @@ def operations(
     query: Annotated[str | None, typer.Option(help="Only of this query.")] = None,
     status: Annotated[str | None, typer.Option(help="Only with this status.")] = None,
     last: Annotated[int, typer.Option(min=1, help="So many, the newest first.")] = 20,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """List what was asked of the coordinator and what became of it."""
     from itertools import islice
 
     with connect(server, token) as client:
-        found = list(islice(client.operations(query, status), last))
-    if as_json:
-        print_documents(operation.document for operation in found)
-    else:
-        console().print(tables.operations_table(found, datetime.now(UTC)) if found else "there are no operations")
+        listed = list(islice(client.operations(query, status), last))
+    nothing = "there are no operations"
+    print_list(listed, as_json, partial(tables.operations_table, now=datetime.now(UTC)), nothing)
 
 
 @app.command(rich_help_panel=OF_COORDINATOR)
 def sites(
     query: Annotated[str | None, typer.Option(help="Only of this query.")] = None,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Show which queries run where, the busiest sites first."""
     with connect(server, token) as client:
-        found = list(client.sites(query, "utilization"))
+        listed = list(client.sites(query, "utilization"))
     if as_json:
-        print_documents(found)
+        print_documents(listed)
     else:
-        console().print(tables.sites_table(found) if found else "no query is at work")
+        console().print(tables.sites_table(listed) if listed else "no query is at work")
 
 
 @app.command(rich_help_panel=OF_COORDINATOR)
-def resources(server: Server = None, token: Token = None, as_json: AsJson = False) -> None:
+def resources(server: ServerUrl = None, token: Secret = None, as_json: AsJson = False) -> None:
     """Show what each kind of host has and uses, and what queries hold of it or wait for."""
     with connect(server, token) as client:
-        found = client.resources()
+        kinds = client.resources()
     if as_json:
-        print_json(found)
+        print_json(kinds)
     else:
-        console().print(tables.resources_table(found))
-        if (leases := tables.leases_table(found)) is not None:
+        console().print(tables.resources_table(kinds))
+        if (leases := tables.leases_table(kinds)) is not None:
             console().print(leases)
 
 

@@ -16,8 +16,8 @@ from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,
     QueryName,
-    Server,
-    Token,
+    Secret,
+    ServerUrl,
     app,
     connect,
     console,
@@ -51,8 +51,8 @@ def results(
     plot: Annotated[bool, typer.Option("--plot", help="A live spectrum or series instead of lines.")] = False,
     png: Annotated[Path | None, typer.Option(help="Draw them to a PNG file; with --follow, anew as they come.")] = None,
     html: Annotated[Path | None, typer.Option(help="The same as a page that needs nothing else.")] = None,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     points: Annotated[int, typer.Option(min=0, max=10_000, help="With --json: reduce longer vectors to so many.")] = 64,
     complex_parts: Annotated[
         bool, typer.Option("--complex-parts", help="With --json: reduced complex vectors keep both parts.")
@@ -227,8 +227,8 @@ def stats(
     name: QueryName,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show them as they change, until Ctrl-C.")] = False,
     period_s: Annotated[float, typer.Option("--period", min=0.1, help="Seconds between two looks.")] = 1.0,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a query's figures site by site: how busy, how many windows, how fast, how much is waiting."""

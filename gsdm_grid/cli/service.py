@@ -13,8 +13,8 @@ from gsdm_grid.cli import tables
 from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,
-    Server,
-    Token,
+    Secret,
+    ServerUrl,
     app,
     connect,
     console,
@@ -180,8 +180,8 @@ def create_token(
     role: Annotated[Role, typer.Option(help="What it may do.")] = Role.viewer,
     home: Home = None,
     database: Database = None,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a token. It is shown once.
@@ -230,7 +230,7 @@ def _written(name: str, role: Role, home: Path | None, database: str | None) -> 
 
 
 @tokens.command("ls")
-def list_tokens(server: Server = None, token: Token = None, as_json: AsJson = False) -> None:
+def list_tokens(server: ServerUrl = None, token: Secret = None, as_json: AsJson = False) -> None:
     """List the tokens; not what they are."""
     with connect(server, token) as client:
         found = list(client.tokens())
@@ -246,8 +246,8 @@ def list_tokens(server: Server = None, token: Token = None, as_json: AsJson = Fa
 @tokens.command("rm")
 def remove_token(
     which: Annotated[str, typer.Argument(metavar="NAME_OR_ID", help="Name or id of the token.")],
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a token worthless."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsdm_grid.cli.commands import HERE, AsJson, Server, Token, app, console, end_on_signals, print_json
+from gsdm_grid.cli.commands import HERE, AsJson, Secret, ServerUrl, app, console, end_on_signals, print_json
 from gsdm_grid.cli.flows import document_of, stored_specification
 from gsdm_grid.errors import QueryError
 
@@ -56,8 +56,8 @@ def explain(
     o: Annotated[float | None, typer.Option("-o", min=0, max=1, help="Share of tuples that are omitted.")] = None,
     p: Annotated[int | None, typer.Option("-p", min=1, help="Window splitters of parasplit.")] = None,
     sample: Annotated[int, typer.Option(min=0, help="Tuples of the source to look at; 0: do not open it.")] = 100_000,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what each plan of the split in a query would do here, which one to take, and why.

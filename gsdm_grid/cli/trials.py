@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,13 +14,13 @@ from gsdm_grid.cli import tables
 from gsdm_grid.cli.commands import (
     OF_COORDINATOR,
     AsJson,
-    Server,
-    Token,
+    Secret,
+    ServerUrl,
     app,
     connect,
     console,
-    print_documents,
     print_json,
+    print_list,
 )
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def run_trial(
     count: Annotated[int, typer.Option(min=1, help="Windows of each input stream.")] = 1000,
     name: Annotated[str | None, typer.Option(help="Keep it under this query's name.")] = None,
     timeout_s: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for it.")] = 600.0,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a specification over some windows, and show what each site spent. Its results are written nowhere.
@@ -58,34 +59,30 @@ def run_trial(
 def list_trials(
     query: Annotated[str | None, typer.Option(help="Only of this query.")] = None,
     last: Annotated[int, typer.Option(min=1, help="So many, the newest first.")] = 20,
-    server: Server = None,
-    token: Token = None,
+    server: ServerUrl = None,
+    token: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """List the trials with what they cost, the newest first."""
     with connect(server, token) as client:
-        found = list(islice(client.trials(query), last))
-    if as_json:
-        print_documents(one.document for one in found)
-    elif found:
-        console().print(tables.trials_table(found, datetime.now(UTC)))
-    else:
-        typer.echo("there are no trials" + (" of that query" if query else ": gsdm trial run SPEC makes one"))
+        listed = list(islice(client.trials(query), last))
+    nothing = "there are no trials" + (" of that query" if query else ": gsdm trial run SPEC makes one")
+    print_list(listed, as_json, partial(tables.trials_table, now=datetime.now(UTC)), nothing)
 
 
 @trials.command("show")
-def show_trial(trial: TrialId, server: Server = None, token: Token = None, as_json: AsJson = False) -> None:
+def show_trial(trial: TrialId, server: ServerUrl = None, token: Secret = None, as_json: AsJson = False) -> None:
     """Show what each site of a trial spent."""
     with connect(server, token) as client:
-        found = client.trial(trial)
+        shown = client.trial(trial)
     if as_json:
-        print_json(found.document)
+        print_json(shown.document)
     else:
-        _show(found)
+        _show(shown)
 
 
 @trials.command("rm")
-def remove_trial(trial: TrialId, server: Server = None, token: Token = None, as_json: AsJson = False) -> None:
+def remove_trial(trial: TrialId, server: ServerUrl = None, token: Secret = None, as_json: AsJson = False) -> None:
     """Cancel a trial if it runs, and forget it."""
     with connect(server, token) as client:
         gone = client.trial(trial)

@@ -15,15 +15,15 @@ from gsdm_grid.client.conversations import (
     Pause,
     Request,
 )
+from gsdm_grid.client.coordinator_interface import CoordinatorInterface
 from gsdm_grid.client.endpoints import Concurrent
-from gsdm_grid.client.interface import Interface
 from gsdm_grid.client.result_streams import Cursor
 from gsdm_grid.client.retries import RetryPolicy
 
 T = TypeVar("T")
 
 
-class AsyncClient(Interface, Concurrent):
+class AsyncClient(CoordinatorInterface, Concurrent):
     """A coordinator, seen from an ``async`` program. As `Client`, with the same methods; bound to its event loop."""
 
     def __init__(

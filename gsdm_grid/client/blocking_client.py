@@ -15,15 +15,15 @@ from gsdm_grid.client.conversations import (
     Pause,
     Request,
 )
+from gsdm_grid.client.coordinator_interface import CoordinatorInterface
 from gsdm_grid.client.endpoints import Blocking
-from gsdm_grid.client.interface import Interface
 from gsdm_grid.client.result_streams import Cursor
 from gsdm_grid.client.retries import RetryPolicy
 
 T = TypeVar("T")
 
 
-class Client(Interface, Blocking):
+class Client(CoordinatorInterface, Blocking):
     """A coordinator, seen from a program. Close it, or use it in a ``with`` statement; may be shared by threads.
 
     ``server`` and ``token`` are found as described in `gsdm_grid.client.address` if they are not given. Requests that

@@ -1,4 +1,4 @@
-"""What a coordinator can be asked about segments and searches for plans; a part of `gsdm_grid.client.interface`."""
+"""What a coordinator can be asked about segments and searches for plans; a part of `CoordinatorInterface`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class OptimizerInterface:
-    """Base of `Interface`, which knows how requests are sent."""
+    """Base of `CoordinatorInterface`, which knows how requests are sent."""
 
     def _exchange(self, call: Call[T]) -> Exchange[T]:
         raise NotImplementedError

@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ResultSelection:
-    """Which windows of which result stream, and in which form. Immutable; see `Interface.results`."""
+    """Which windows of which result stream, and in which form. Immutable; see `CoordinatorInterface.results`."""
 
     name: str
     start: Start = "earliest"

@@ -91,16 +91,16 @@ def compile_flow(
     for site in flow.sites:
         operators = tuple(
             PlanOperator(
-                v.id,
-                v.function,
-                _params(v, inputs, compiled),
-                tuple(reads[v.id]),
-                tuple(name for _, name in writes[v.id]),
-                compiled[v.streams[0]].type,
-                flow.levels[v.id],
-                compiled[v.streams[0]].order,
-                compiled[v.streams[0]].renumber or v.id in renumbered,
-                tuple(number for number, _ in writes[v.id]) if v.width > 1 else (),
+                id=v.id,
+                function=v.function,
+                params=_params(v, inputs, compiled),
+                inputs=tuple(reads[v.id]),
+                outputs=tuple(name for _, name in writes[v.id]),
+                output_type=compiled[v.streams[0]].type,
+                level=flow.levels[v.id],
+                order=compiled[v.streams[0]].order,
+                renumber=compiled[v.streams[0]].renumber or v.id in renumbered,
+                carries=tuple(number for number, _ in writes[v.id]) if v.width > 1 else (),
             )
             for v in members[site.id]
         )

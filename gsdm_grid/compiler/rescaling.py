@@ -23,7 +23,7 @@ Packed = Mapping[str, Any]
 ``at``, where they are, and ``count``, how many; None if there are none), ``memory`` (of the user's function; None if it
 has none), ``progress`` (how far it is; None: it begins anew) and ``numbered`` (how many results it has numbered)."""
 NOTHING: Packed = {"kept": [], "memory": None, "progress": None, "numbered": 0}
-Stage = tuple[str, int]
+StagePlace = tuple[str, int]
 """A function, and how many stages of the plan have it before this one."""
 
 
@@ -134,8 +134,8 @@ def _continued(
 
 
 def _moved_windows(
-    before: Mapping[Stage, Sequence[PlanOperator]],
-    after: Mapping[Stage, Sequence[PlanOperator]],
+    before: Mapping[StagePlace, Sequence[PlanOperator]],
+    after: Mapping[StagePlace, Sequence[PlanOperator]],
     snapshots: Mapping[str, Packed],
 ) -> dict[str, Mapping[str, Any]]:
     """By operator of the new plan, the windows that it is to begin with."""
@@ -174,7 +174,7 @@ def _alike(left: Sequence[PlanOperator], heirs: Sequence[PlanOperator]) -> bool:
     return [len(one.inputs) for one in left] == [len(one.inputs) for one in heirs]
 
 
-def _numbering(plan: Plan) -> dict[Stage, int]:
+def _numbering(plan: Plan) -> dict[StagePlace, int]:
     """Where windows are numbered anew, and by how many operators: what comes after goes by those numbers."""
     counts = {stage: sum(one.renumber for one in members) for stage, members in _stages(plan).items()}
     return {stage: count for stage, count in counts.items() if count}
@@ -184,10 +184,10 @@ def _overlaps(operator: PlanOperator) -> bool:
     return operator.resolved.traits.overlaps
 
 
-def _keepers(plan: Plan) -> dict[Stage, Sequence[PlanOperator]]:
+def _keepers(plan: Plan) -> dict[StagePlace, Sequence[PlanOperator]]:
     """By stage of a function, who keeps windows for it: the overlap partitions in front of it, or else itself."""
     producers = {name: operator for operator in _operators(plan) for name in operator.outputs}
-    found: dict[Stage, Sequence[PlanOperator]] = {}
+    found: dict[StagePlace, Sequence[PlanOperator]] = {}
     for stage, members in _stages(plan).items():
         if members[0].resolved.kind in ("combining", "partitioning"):
             continue
@@ -201,7 +201,7 @@ def _operators(plan: Plan) -> list[PlanOperator]:
     return [operator for site in plan.sites for operator in site.operators]
 
 
-def _stages(plan: Plan) -> dict[Stage, Sequence[PlanOperator]]:
+def _stages(plan: Plan) -> dict[StagePlace, Sequence[PlanOperator]]:
     by_level: dict[str, dict[int, list[PlanOperator]]] = {}
     for operator in _operators(plan):
         by_level.setdefault(operator.function["name"], {}).setdefault(operator.level, []).append(operator)

@@ -4,7 +4,7 @@ It knows operators, functions and channels, but not where it is hosted (`gsdm_gr
 (`gsdm_grid.coordination`).
 """
 
-from gsdm_grid.engine.memory import keep_freed_memory
+from gsdm_grid.engine.freed_memory import keep_freed_memory
 from gsdm_grid.engine.node import Schedule, WorkingNode
 from gsdm_grid.engine.package_staging import piece
 from gsdm_grid.engine.runner import Bootstrap, run_node, unpack_error

@@ -26,7 +26,7 @@ from gsdm_grid.channels import (
     machine_id,
     shared_memory,
 )
-from gsdm_grid.engine.memory import keep_freed_memory
+from gsdm_grid.engine.freed_memory import keep_freed_memory
 from gsdm_grid.engine.node import WorkingNode
 from gsdm_grid.engine.package_staging import stage
 from gsdm_grid.errors import GsdmError, InternalError

@@ -4,7 +4,8 @@ Recordings are larger than memory, and others may write to their files while the
 mapped file, which saves a copy. But if the file becomes shorter, whoever looks at such a view, at once or long after in
 another thread or process, is ended by the operating system (SIGBUS), and no check beforehand prevents that. So rows are
 read: a file that is too short is an error here, and what was read stays as it was. The copy costs less than it seems:
-views of a mapped file cost page faults instead, which `gsdm_grid.engine.memory` avoids where memory is used again.
+views of a mapped file cost page faults instead, which `gsdm_grid.engine.freed_memory` avoids where memory is used
+again.
 """
 
 from __future__ import annotations

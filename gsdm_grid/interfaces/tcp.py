@@ -39,8 +39,8 @@ from gsdm_grid.interfaces.udp import (
     BYTE_ORDER,
     END,
     HEADER,
-    Address,
     Header,
+    HostPort,
     body_pieces,
     decode_body,
     parse_address,
@@ -99,7 +99,7 @@ class FrameReader:
 class _Line:
     """How connections come about, whether made or waited for. Shared by both directions; ends when told to stop."""
 
-    def __init__(self, asked: Address, listen: bool, timeout_s: float, clock: Clock) -> None:
+    def __init__(self, asked: HostPort, listen: bool, timeout_s: float, clock: Clock) -> None:
         self._asked = asked
         self._timeout_s = timeout_s
         self._clock = clock
@@ -107,7 +107,7 @@ class _Line:
         self.server: socket.socket | None = None
         if listen:
             self.server = self._listen()
-        self.address: Address = self.server.getsockname()[:2] if self.server else asked
+        self.address: HostPort = self.server.getsockname()[:2] if self.server else asked
         self.waker = Waker()
 
     def _listen(self) -> socket.socket:
@@ -500,7 +500,7 @@ class TcpInterface(StreamInterface):
         self._asked = parse_address("tcp", "address", options.get("address"))
         self._listen = bool(options.get("listen", False))
         self._timeout_s = positive("tcp", options, "connect_timeout_s") or 30.0
-        self.address: Address | None = None
+        self.address: HostPort | None = None
         self._line: _Line | None = None
         self._thread: threading.Thread | None = None
         self._receiver = _Receiver(stream_type, options)

@@ -50,7 +50,7 @@ from gsdm_grid.interfaces.player import positive
 from gsdm_grid.interfaces.raw_iq import SampleFormat, header_bytes, sample_ts
 from gsdm_grid.model import Clock, PhysicalWindow, StreamPosition, StreamType, SystemClock, cut, wire
 
-Address = tuple[str, int]
+HostPort = tuple[str, int]
 HEADER = struct.Struct("<4sBBHIIQIII")
 MAGIC, VERSION = b"GSDM", 2
 BIG_ENDIAN, END = 1, 2
@@ -59,7 +59,7 @@ _MAX_DATAGRAM = 65507
 _MAX_SENDERS = 256
 
 
-def parse_address(interface: str, option: str, text: Any) -> Address:
+def parse_address(interface: str, option: str, text: Any) -> HostPort:
     """Host and port of ``host:port``; an IPv6 host stands in brackets.
 
     >>> parse_address("udp", "bind", "[::1]:4000")
@@ -78,12 +78,12 @@ def parse_address(interface: str, option: str, text: Any) -> Address:
     return (host[1:-1] if bracketed else host), int(port)
 
 
-def show_address(address: Address) -> str:
+def show_address(address: HostPort) -> str:
     """Inverse of `parse_address`."""
     return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
 
 
-def resolve(interface: str, address: Address, kind: socket.SocketKind) -> tuple[socket.AddressFamily, Any]:
+def resolve(interface: str, address: HostPort, kind: socket.SocketKind) -> tuple[socket.AddressFamily, Any]:
     """Address family and socket address of a host and port; a `ChannelError` if the name is not known."""
     try:
         family, _, _, _, found = socket.getaddrinfo(*address, type=kind)[0]
@@ -360,7 +360,7 @@ class UdpInterface(StreamInterface):
             raise QueryError(
                 f"interface 'udp', option 'datagram_bytes': {HEADER.size + 1}…{_MAX_DATAGRAM}; got {self._limit}"
             )
-        self.address: Address | None = None
+        self.address: HostPort | None = None
         self._buffer = OverloadBuffer.from_options(options, self.overload)
         self._parser = self._make_parser()
         self._socket: socket.socket | None = None

@@ -9,13 +9,15 @@ on with the same results. What it only counts for its statistics need not be the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gsdm_grid.model import PhysicalWindow
 
 Blocks = Sequence[PhysicalWindow]
+Combine = Callable[[list[PhysicalWindow]], PhysicalWindow]
+"""Makes one block of those that belong together, one of each input."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ so the result does not depend on who was quicker; a result takes the place of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsdm_grid.model import Column, PhysicalWindow, Ragged, StreamType, as_array, seconds
-from gsdm_grid.operators.base import Blocks
+from gsdm_grid.operators.base import Blocks, Combine
 from gsdm_grid.operators.ports import ALWAYS, OrderedPorts
 from gsdm_grid.operators.s_merge import interleave
 
-Combine = Callable[[list[PhysicalWindow]], PhysicalWindow]
 REDUCTIONS: Mapping[str, np.ufunc] = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsdm_grid.model import PhysicalWindow, StreamType, as_array, cut
+from gsdm_grid.operators.base import Combine
 from gsdm_grid.operators.ports import OrderedPorts
 from gsdm_grid.operators.s_merge import interleave
 
-Combine = Callable[[list[PhysicalWindow]], PhysicalWindow]
 Partial = Callable[[list[PhysicalWindow | None]], PhysicalWindow | None]
 
 

@@ -206,7 +206,15 @@ def choose(
     margin = None if second is None or best <= 0 else second / best - 1
     noise = _noise([one for one, _ in ranked[:2]], criteria)
     return Choice(
-        winner, runner_up, margin, noise, tuple(tried), criteria, tuple(functions), dict(skipped), verification
+        winner=winner,
+        runner_up=runner_up,
+        margin=margin,
+        noise=noise,
+        table=tuple(tried),
+        criteria=criteria,
+        functions=tuple(functions),
+        skipped=dict(skipped),
+        verification=verification,
     )
 
 

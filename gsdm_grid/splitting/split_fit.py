@@ -90,7 +90,18 @@ def fit(observed: Sequence[Observed]) -> Coefficients:
     cr = cm = cmW = cpoll = 0.0
     if processors:
         cr, cm, cmW, cpoll = _solved(processors, _merging, _cost)
-    return Coefficients(cc_p + cc_e, max(cp, LEAST_S), ce, crW_p + crW_e, ceW_p + ceW_e, cr, cm, cmW, cpoll, router)
+    return Coefficients(
+        cc=cc_p + cc_e,
+        cp=max(cp, LEAST_S),
+        ce=ce,
+        crW=crW_p + crW_e,
+        ceW=ceW_p + ceW_e,
+        cr=cr,
+        cm=cm,
+        cmW=cmW,
+        cpoll=cpoll,
+        router=router,
+    )
 
 
 def explained_s(given: Coefficients, site: Observed) -> float:

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from api.errors import Problem
-from api.queries.coordinator import Coordinator
+from api.optimization import TrialOrder
 from api.settings import ServiceSettings
-from api.store import Store
+from api.wiring import make_services
 from gsdm_grid import Radio, current_window, sqf
 from gsdm_grid.errors import InvalidTransition, QueryError, ResourceError
 from gsdm_grid.functions import functions
@@ -29,27 +29,26 @@ def start(tmp_path):
     started = []
 
     def begin(pools=None):
-        settings = ServiceSettings(home=tmp_path, placement="threads")
-        coordinator = Coordinator(settings, Store(settings.database_url))
-        coordinator._pools.update(pools or {})
-        coordinator.start()
-        started.append(coordinator)
-        return coordinator
+        services = make_services(ServiceSettings(home=tmp_path, placement="threads"), pools)
+        services.coordinator.start()
+        started.append(services)
+        return services
 
     yield begin
-    for coordinator in started:
-        if coordinator.ready:
-            coordinator.close()
+    for services in started:
+        if services.coordinator.ready:
+            services.coordinator.close()
 
 
-def done(coordinator, operation):
+def done(services, operation):
     """Wait for an operation; gives its document."""
-    return eventually(lambda: coordinator.operations.view(operation["id"]), lambda found: found["finished"] is not None)
+    return eventually(lambda: services.operations.view(operation["id"]), lambda found: found["finished"] is not None)
 
 
-def run_over(coordinator, name="q"):
+def run_over(services, name="q"):
     """Wait until a run is over: being installed is all that is wanted of the query."""
-    return eventually(lambda: coordinator.view(name), lambda query: query["state"] == query["desired"] == "installed")
+    view = services.views.view
+    return eventually(lambda: view(name), lambda query: query["state"] == query["desired"] == "installed")
 
 
 def ordinals(log):
@@ -57,55 +56,55 @@ def ordinals(log):
 
 
 def test_the_life_cycle_step_by_step(start):
-    coordinator = start()
-    assert coordinator.submit(SPECIFICATION, "t", "operator")["state"] == "specified"
+    services = start()
+    assert services.desired.submit(SPECIFICATION, "t", "operator")["state"] == "specified"
     for action, reached in [("compile", "compiled"), ("install", "installed")]:
-        assert done(coordinator, coordinator.act("q", action))["status"] == "succeeded"
-        assert coordinator.view("q")["state"] == reached
-    assert done(coordinator, coordinator.act("q", "activate", {"stop": {"count": 100}}))["status"] == "succeeded"
-    run_over(coordinator)
-    log = coordinator.result_log("q", None)
+        assert done(services, services.desired.act("q", action))["status"] == "succeeded"
+        assert services.views.view("q")["state"] == reached
+    assert done(services, services.desired.act("q", "activate", {"stop": {"count": 100}}))["status"] == "succeeded"
+    run_over(services)
+    log = services.logs.kept("q", None)
     assert ordinals(log) == list(range(100))
-    done(coordinator, coordinator.act("q", "activate", {"stop": {"count": 50}}))
-    run_over(coordinator)
+    done(services, services.desired.act("q", "activate", {"stop": {"count": 50}}))
+    run_over(services)
     assert ordinals(log) == list(range(150))
-    states = [event["state"] for event in coordinator.events("q", 50)][::-1]
+    states = [event["state"] for event in services.views.events("q", 50)][::-1]
     assert states == ["specified", "compiled", "installed", "active", "installed", "active", "installed"]
-    assert done(coordinator, coordinator.act("q", "delete"))["status"] == "succeeded"
+    assert done(services, services.desired.act("q", "delete"))["status"] == "succeeded"
     with pytest.raises(Problem, match="no query 'q'"):
-        coordinator.view("q")
+        services.views.view("q")
     assert not log.path.exists()
 
 
 def test_actions_that_the_state_does_not_allow_are_refused(start):
-    coordinator = start()
-    coordinator.submit(SPECIFICATION, "t", "operator")
+    services = start()
+    services.desired.submit(SPECIFICATION, "t", "operator")
     with pytest.raises(InvalidTransition, match="cannot activate"):
-        coordinator.act("q", "activate")
+        services.desired.act("q", "activate")
     with pytest.raises(InvalidTransition, match="cannot deactivate"):
-        coordinator.act("q", "deactivate")
+        services.desired.act("q", "deactivate")
 
 
 def test_actions_may_be_promised_one_after_the_other(start):
-    coordinator = start()
-    coordinator.submit(SPECIFICATION, "t", "operator")
-    promised = [coordinator.act("q", action) for action in ("compile", "install", "activate", "deactivate")]
-    assert [done(coordinator, one)["status"] for one in promised] == ["succeeded"] * 4
-    assert coordinator.view("q")["state"] == "installed"
+    services = start()
+    services.desired.submit(SPECIFICATION, "t", "operator")
+    promised = [services.desired.act("q", action) for action in ("compile", "install", "activate", "deactivate")]
+    assert [done(services, one)["status"] for one in promised] == ["succeeded"] * 4
+    assert services.views.view("q")["state"] == "installed"
 
 
 def test_a_name_can_be_taken_once(start):
-    coordinator = start()
-    coordinator.submit(SPECIFICATION, "t", "operator")
+    services = start()
+    services.desired.submit(SPECIFICATION, "t", "operator")
     with pytest.raises(Problem, match="already"):
-        coordinator.submit(SPECIFICATION, "t", "operator")
+        services.desired.submit(SPECIFICATION, "t", "operator")
 
 
 def test_code_by_name_needs_an_admin(start):
-    coordinator = start()
+    services = start()
     source = {"type": "Radio", "interface": "generator", "options": {"function": "os:listdir"}}
     with pytest.raises(Problem, match="needs an admin"):
-        coordinator.submit({**SPECIFICATION, "inputs": [source]}, "t", "operator")
+        services.desired.submit({**SPECIFICATION, "inputs": [source]}, "t", "operator")
 
 
 @sqf(Radio, register=False)
@@ -116,79 +115,79 @@ def failing(s):
 
 def test_a_query_that_fails_says_why_and_can_be_run_again(start):
     functions.add(failing)
-    coordinator = start()
-    coordinator.submit({"name": "q", "inputs": [RADIO], "function": "failing"}, "t", "operator")
-    run = coordinator.act("q", "run")
-    query = eventually(lambda: coordinator.view("q"), lambda query: query["state"] == "failed")
+    services = start()
+    services.desired.submit({"name": "q", "inputs": [RADIO], "function": "failing"}, "t", "operator")
+    run = services.desired.act("q", "run")
+    query = eventually(lambda: services.views.view("q"), lambda query: query["state"] == "failed")
     assert query["error"]["type"] == "urn:gsdm:problem:function-failed"
     assert "64 samples are not enough" in query["error"]["detail"]
     assert 'raise ValueError(f"{len(current_window(s).x)} samples are not enough")' in query["error"]["trace"]
-    done(coordinator, run)
-    coordinator.replace("q", {"inputs": [RADIO], "function": "fft3"}, "operator", None)
-    done(coordinator, coordinator.act("q", "run", {"stop": {"count": 10}}))
-    run_over(coordinator)
-    assert ordinals(coordinator.result_log("q", None)) == list(range(10))
+    done(services, run)
+    services.desired.replace("q", {"inputs": [RADIO], "function": "fft3"}, "operator", None)
+    done(services, services.desired.act("q", "run", {"stop": {"count": 10}}))
+    run_over(services)
+    assert ordinals(services.logs.kept("q", None)) == list(range(10))
 
 
 def test_an_immediate_stop_gives_up_what_is_under_way_and_resumes_without_a_gap(start):
-    coordinator = start()
+    services = start()
     paced = {**RADIO, "options": {"window": 64, "rate": 2000, "limit": 1500}}
-    coordinator.submit({**SPECIFICATION, "inputs": [paced]}, "t", "operator")
-    done(coordinator, coordinator.act("q", "run"))
-    log = coordinator.result_log("q", None)
+    services.desired.submit({**SPECIFICATION, "inputs": [paced]}, "t", "operator")
+    done(services, services.desired.act("q", "run"))
+    log = services.logs.kept("q", None)
     eventually(lambda: log.next, lambda kept: kept > 50)
-    done(coordinator, coordinator.act("q", "deactivate", {"mode": "immediate"}))
-    assert coordinator.view("q")["state"] == "compiled"
-    done(coordinator, coordinator.act("q", "run"))
-    run_over(coordinator)
+    done(services, services.desired.act("q", "deactivate", {"mode": "immediate"}))
+    assert services.views.view("q")["state"] == "compiled"
+    done(services, services.desired.act("q", "run"))
+    run_over(services)
     assert ordinals(log) == list(range(1500))
 
 
 @pytest.mark.parametrize("function", ["fft3", "aggregate"])
 def test_after_a_restart_an_active_query_goes_on_without_a_lost_or_doubled_window(start, function):
     """`aggregate` looks at several windows, so the whole stream is read again."""
-    coordinator = start()
+    services = start()
     paced = {**RADIO, "options": {"window": 64, "rate": 2000, "limit": 1500}}
     params = {} if function == "fft3" else {"size": 3, "step": 1}
-    coordinator.submit({"name": "q", "inputs": [paced], "function": function, "params": params}, "t", "operator")
-    done(coordinator, coordinator.act("q", "run"))
-    log = coordinator.result_log("q", None)
+    services.desired.submit({"name": "q", "inputs": [paced], "function": function, "params": params}, "t", "operator")
+    done(services, services.desired.act("q", "run"))
+    log = services.logs.kept("q", None)
     eventually(lambda: log.next, lambda kept: kept > 50)
-    coordinator.close()
+    services.coordinator.close()
     kept = log.next
     assert kept < 1400
-    coordinator = start()
-    run_over(coordinator)
-    found = ordinals(coordinator.result_log("q", None))
+    services = start()
+    run_over(services)
+    found = ordinals(services.logs.kept("q", None))
     assert len(found) > 1400
     assert found == list(range(found[0], found[0] + len(found)))
 
 
 def test_after_a_restart_a_count_counts_from_where_the_run_began(start):
-    coordinator = start()
+    services = start()
     paced = {**RADIO, "options": {"window": 64, "rate": 1000}}
-    coordinator.submit({**SPECIFICATION, "inputs": [paced]}, "t", "operator")
-    done(coordinator, coordinator.act("q", "run", {"stop": {"count": 100}}))
-    run_over(coordinator)
-    done(coordinator, coordinator.act("q", "activate", {"stop": {"count": 700}}))
-    log = coordinator.result_log("q", None)
+    services.desired.submit({**SPECIFICATION, "inputs": [paced]}, "t", "operator")
+    done(services, services.desired.act("q", "run", {"stop": {"count": 100}}))
+    run_over(services)
+    done(services, services.desired.act("q", "activate", {"stop": {"count": 700}}))
+    log = services.logs.kept("q", None)
     eventually(lambda: log.next, lambda kept: kept > 200)
-    coordinator.close()
-    coordinator = start()
-    run_over(coordinator)
-    assert ordinals(coordinator.result_log("q", None)) == list(range(800))
+    services.coordinator.close()
+    services = start()
+    run_over(services)
+    assert ordinals(services.logs.kept("q", None)) == list(range(800))
 
 
 def test_after_a_restart_an_idle_query_is_what_it_was(start):
-    coordinator = start()
-    coordinator.submit(SPECIFICATION, "t", "operator")
-    coordinator.submit({**SPECIFICATION, "name": "p"}, "t", "operator")
-    done(coordinator, coordinator.act("p", "compile"))
-    coordinator.close()
-    coordinator = start()
-    assert coordinator.view("q")["state"] == "specified"
-    assert coordinator.view("p")["state"] == "compiled"
-    assert coordinator.plan("p")["query"] == "p"
+    services = start()
+    services.desired.submit(SPECIFICATION, "t", "operator")
+    services.desired.submit({**SPECIFICATION, "name": "p"}, "t", "operator")
+    done(services, services.desired.act("p", "compile"))
+    services.coordinator.close()
+    services = start()
+    assert services.views.view("q")["state"] == "specified"
+    assert services.views.view("p")["state"] == "compiled"
+    assert services.views.plan("p")["query"] == "p"
 
 
 def test_a_second_coordinator_over_the_same_folder_is_refused(start):
@@ -198,75 +197,75 @@ def test_a_second_coordinator_over_the_same_folder_is_refused(start):
 
 
 def test_a_broken_specification_is_not_stored(start):
-    coordinator = start()
+    services = start()
     with pytest.raises(QueryError, match="fft9"):
-        coordinator.submit({"name": "q", "inputs": [RADIO], "function": "fft9"}, "t", "operator")
+        services.desired.submit({"name": "q", "inputs": [RADIO], "function": "fft9"}, "t", "operator")
     with pytest.raises(Problem, match="no query"):
-        coordinator.view("q")
+        services.views.view("q")
 
 
 def test_the_degree_changes_while_the_query_runs(start):
-    coordinator = start()
+    services = start()
     paced = {**RADIO, "options": {"window": 64, "rate": 1000}}
-    coordinator.submit({**SPECIFICATION, "inputs": [paced]}, "t", "operator")
-    done(coordinator, coordinator.act("q", "run"))
-    log = coordinator.result_log("q", None)
+    services.desired.submit({**SPECIFICATION, "inputs": [paced]}, "t", "operator")
+    done(services, services.desired.act("q", "run"))
+    log = services.logs.kept("q", None)
     for degree in (4, 1, 2):
         kept = log.next
-        scaled = done(coordinator, coordinator.act("q", "scale", {"degree": degree}))
+        scaled = done(services, services.desired.act("q", "scale", {"degree": degree}))
         assert scaled["status"] == "succeeded", scaled["error"]
         assert scaled["result"]["stall_s"] > 0
-        assert len([site for site in coordinator.plan("q")["sites"] if site["role"] == "compute"]) == degree
+        assert len([site for site in services.views.plan("q")["sites"] if site["role"] == "compute"]) == degree
         eventually(lambda kept=kept: log.next, lambda count, kept=kept: count > kept + 200)
-    assert coordinator.view("q")["specification"]["flow"]["args"][0] == 2
-    coordinator.close()
-    coordinator = start()
-    log = coordinator.result_log("q", None)
+    assert services.views.view("q")["specification"]["flow"]["args"][0] == 2
+    services.coordinator.close()
+    services = start()
+    log = services.logs.kept("q", None)
     kept = log.next
     eventually(lambda: log.next, lambda count: count > kept + 200)
-    done(coordinator, coordinator.act("q", "deactivate"))
+    done(services, services.desired.act("q", "deactivate"))
     assert ordinals(log) == list(range(log.next))
 
 
 def test_the_degree_of_a_query_that_does_not_run_is_changed_too(start):
-    coordinator = start()
-    coordinator.submit({"name": "q", "inputs": [RADIO], "function": "fft3"}, "t", "operator")
-    done(coordinator, coordinator.act("q", "scale", {"degree": 3}))
-    assert coordinator.view("q")["specification"]["plan"] == {"strategy": "window_distribute", "degree": 3}
-    done(coordinator, coordinator.act("q", "install"))
-    scaled = done(coordinator, coordinator.act("q", "scale", {"degree": 2}))
+    services = start()
+    services.desired.submit({"name": "q", "inputs": [RADIO], "function": "fft3"}, "t", "operator")
+    done(services, services.desired.act("q", "scale", {"degree": 3}))
+    assert services.views.view("q")["specification"]["plan"] == {"strategy": "window_distribute", "degree": 3}
+    done(services, services.desired.act("q", "install"))
+    scaled = done(services, services.desired.act("q", "scale", {"degree": 2}))
     assert scaled["status"] == "succeeded", scaled["error"]
-    assert coordinator.view("q")["state"] == "installed"
-    done(coordinator, coordinator.act("q", "activate", {"stop": {"count": 100}}))
-    run_over(coordinator)
-    assert ordinals(coordinator.result_log("q", None)) == list(range(100))
+    assert services.views.view("q")["state"] == "installed"
+    done(services, services.desired.act("q", "activate", {"stop": {"count": 100}}))
+    run_over(services)
+    assert ordinals(services.logs.kept("q", None)) == list(range(100))
 
 
-def counters_of(coordinator, name="q"):
+def counters_of(services):
     """The counters of a query by metric and labels."""
-    figures = coordinator.metrics()
+    figures = services.figures.metrics()
     return {(one.name, *one.labels[1:]): one.value for one in figures if one.name.startswith("gsdm_query_read_windows")}
 
 
 def test_the_counters_of_a_query_go_on_when_its_sites_begin_anew(start):
-    coordinator = start()
-    coordinator.submit({"name": "q", "inputs": [RADIO], "function": "fft3"}, "t", "operator")
-    stream = coordinator.compiled("q").streams[0].name
+    services = start()
+    services.desired.submit({"name": "q", "inputs": [RADIO], "function": "fft3"}, "t", "operator")
+    stream = services.views.compiled("q").streams[0].name
     read = ("gsdm_query_read_windows_total", stream)
     begin_anew = [("scale", {"degree": 3}), ("deactivate", {"mode": "immediate"}), ("scale", {"degree": 2})]
     for number, (action, params) in enumerate([("install", {}), *begin_anew]):
-        assert done(coordinator, coordinator.act("q", action, params))["status"] == "succeeded"
-        done(coordinator, coordinator.act("q", "run", {"stop": {"count": 100}}))
-        run_over(coordinator)
+        assert done(services, services.desired.act("q", action, params))["status"] == "succeeded"
+        done(services, services.desired.act("q", "run", {"stop": {"count": 100}}))
+        run_over(services)
         again = number  # each time that it is installed anew, it reads the last window again
-        assert counters_of(coordinator)[read] == 100 * (number + 1) + again
+        assert counters_of(services)[read] == 100 * (number + 1) + again
 
 
 def test_a_flow_without_a_degree_cannot_be_scaled(start):
-    coordinator = start()
-    coordinator.submit({"name": "q", "inputs": [RADIO], "flow": "fft3"}, "t", "operator")
+    services = start()
+    services.desired.submit({"name": "q", "inputs": [RADIO], "flow": "fft3"}, "t", "operator")
     with pytest.raises(QueryError, match="no degree of parallelism"):
-        coordinator.act("q", "scale", {"degree": 3})
+        services.desired.act("q", "scale", {"degree": 3})
 
 
 @sqf(Radio, register=False)
@@ -278,7 +277,7 @@ def sleepy(s):
 
 def test_a_query_that_scales_by_itself_grows_to_what_its_load_needs(start):
     functions.add(sleepy)
-    coordinator = start()
+    services = start()
     paced = {**RADIO, "options": {"window": 16, "rate": 300}}  # one and a half sites' worth
     spec = {
         "name": "q",
@@ -286,29 +285,41 @@ def test_a_query_that_scales_by_itself_grows_to_what_its_load_needs(start):
         "function": "sleepy",
         "plan": {"strategy": "window_distribute", "degree": 1},
     }
-    coordinator.submit({**spec, "autoscale": {"min": 1, "max": 4}}, "t", "operator")
-    done(coordinator, coordinator.act("q", "run"))
-    scaled = eventually(lambda: coordinator.operations.page(1, None, "q")[0], lambda one: one["action"] == "scale")
+    services.desired.submit({**spec, "autoscale": {"min": 1, "max": 4}}, "t", "operator")
+    done(services, services.desired.act("q", "run"))
+    scaled = eventually(lambda: services.operations.page(1, None, "q")[0], lambda one: one["action"] == "scale")
     assert scaled["params"]["degree"] in (2, 3)
     assert "busy" in scaled["params"]["reason"]
-    assert done(coordinator, scaled)["status"] == "succeeded"
-    done(coordinator, coordinator.act("q", "deactivate"))
-    log = coordinator.result_log("q", None)
+    assert done(services, scaled)["status"] == "succeeded"
+    done(services, services.desired.act("q", "deactivate"))
+    log = services.logs.kept("q", None)
     assert ordinals(log) == list(range(log.next))
 
 
 def test_a_promised_change_of_degree_is_kept_after_a_restart(start):
-    coordinator = start()
+    services = start()
     paced = {**RADIO, "options": {"window": 64, "rate": 1000}}
-    coordinator.submit({**SPECIFICATION, "inputs": [paced]}, "t", "operator")
-    done(coordinator, coordinator.act("q", "run"))
-    coordinator.operations.stop()  # what is promised from here on is not carried out any more
-    promised = coordinator.act("q", "scale", {"degree": 3})
-    coordinator.close()
-    coordinator = start()
-    assert done(coordinator, promised)["result"]["degree"] == 3
-    assert coordinator.view("q")["state"] == "active"
-    assert len([site for site in coordinator.plan("q")["sites"] if site["role"] == "compute"]) == 3
+    services.desired.submit({**SPECIFICATION, "inputs": [paced]}, "t", "operator")
+    done(services, services.desired.act("q", "run"))
+    services.operations.stop()  # what is promised from here on is not carried out any more
+    promised = services.desired.act("q", "scale", {"degree": 3})
+    services.coordinator.close()
+    services = start()
+    assert done(services, promised)["result"]["degree"] == 3
+    assert services.views.view("q")["state"] == "active"
+    assert len([site for site in services.views.plan("q")["sites"] if site["role"] == "compute"]) == 3
+
+
+def test_promises_to_many_queries_are_kept_after_a_restart(start):
+    services = start()
+    services.operations.stop()  # what is promised from here on is not carried out any more
+    promised = []
+    for number in range(60):
+        services.desired.submit({**SPECIFICATION, "name": f"q{number}"}, "t", "operator")
+        promised.append(services.desired.act(f"q{number}", "compile"))
+    services.coordinator.close()
+    services = start()
+    assert {done(services, operation)["status"] for operation in promised} == {"succeeded"}
 
 
 class NoHosts(ThreadPool):
@@ -336,73 +347,74 @@ ON_RAY = {**SPECIFICATION, "placement": "ray"}
 
 def test_a_query_shows_which_action_failed_and_is_not_said_to_be_on_its_way(start):
     pool = NoHosts()
-    coordinator = start({"ray": pool})
-    coordinator.submit(ON_RAY, "t", "operator")
-    operation = done(coordinator, coordinator.act("q", "run"))
-    query = coordinator.view("q")
+    services = start({"ray": pool})
+    services.desired.submit(ON_RAY, "t", "operator")
+    operation = done(services, services.desired.act("q", "run"))
+    query = services.views.view("q")
     assert (query["state"], query["desired"]) == ("compiled", "compiled")
     assert query["error"]["detail"] == operation["error"]["detail"] == "there are no hosts of this kind"
     assert (query["failure"]["action"], query["failure"]["operation"]) == ("run", operation["id"])
-    coordinator.close()
-    coordinator = start({"ray": pool})
-    assert coordinator.view("q")["failure"] == query["failure"]
-    assert coordinator.view("q")["error"] == query["error"]
+    services.coordinator.close()
+    services = start({"ray": pool})
+    assert services.views.view("q")["failure"] == query["failure"]
+    assert services.views.view("q")["error"] == query["error"]
     pool.hosts = True
-    done(coordinator, coordinator.act("q", "run", {"stop": {"count": 10}}))
-    query = run_over(coordinator)
+    done(services, services.desired.act("q", "run", {"stop": {"count": 10}}))
+    query = run_over(services)
     assert (query["error"], query["failure"]) == (None, None)
-    assert ordinals(coordinator.result_log("q", None)) == list(range(10))
+    assert ordinals(services.logs.kept("q", None)) == list(range(10))
 
 
 def test_a_query_that_failed_while_it_ran_is_not_said_to_be_on_its_way(start):
     functions.add(failing)
-    coordinator = start()
-    coordinator.submit({"name": "q", "inputs": [RADIO], "function": "failing"}, "t", "operator")
-    operation = coordinator.act("q", "run")
-    query = eventually(lambda: coordinator.view("q"), lambda query: query["state"] == query["desired"] == "failed")
+    services = start()
+    services.desired.submit({"name": "q", "inputs": [RADIO], "function": "failing"}, "t", "operator")
+    operation = services.desired.act("q", "run")
+    query = eventually(lambda: services.views.view("q"), lambda query: query["state"] == query["desired"] == "failed")
     assert (query["failure"]["action"], query["failure"]["operation"]) == ("run", operation["id"])
 
 
 def test_queries_that_wait_for_hosts_hold_up_neither_a_removal_nor_others(start):
-    coordinator = start({"ray": BusyPool()})
+    services = start({"ray": BusyPool()})
     names = [f"w{number}" for number in range(12)]
     for name in names:
-        coordinator.submit({**ON_RAY, "name": name}, "t", "operator")
-        coordinator.act(name, "run")
-    eventually(lambda: sum(coordinator.view(name)["waiting"] is not None for name in names), lambda count: count >= 8)
-    coordinator.submit(SPECIFICATION, "t", "operator")
-    coordinator.act("q", "run", {"stop": {"count": 10}})
-    run_over(coordinator)
+        services.desired.submit({**ON_RAY, "name": name}, "t", "operator")
+        services.desired.act(name, "run")
+    view = services.views.view
+    eventually(lambda: sum(view(name)["waiting"] is not None for name in names), lambda count: count >= 8)
+    services.desired.submit(SPECIFICATION, "t", "operator")
+    services.desired.act("q", "run", {"stop": {"count": 10}})
+    run_over(services)
     for name in names:
-        coordinator.act(name, "delete")
-    eventually(lambda: [query["name"] for query in coordinator.page(100, None)], lambda left: left == ["q"])
+        services.desired.act(name, "delete")
+    eventually(lambda: [query["name"] for query in services.views.page(100, None)], lambda left: left == ["q"])
 
 
 def test_a_query_that_is_removed_before_its_run_is_carried_out_is_not_made_again(start):
-    coordinator = start()
-    coordinator.submit(SPECIFICATION, "t", "operator")
-    running = coordinator.act("q", "run")
-    removing = coordinator.act("q", "delete")
-    assert done(coordinator, removing)["status"] == "succeeded"
-    done(coordinator, running)
-    assert "q" not in coordinator.grid.queries
+    services = start()
+    services.desired.submit(SPECIFICATION, "t", "operator")
+    running = services.desired.act("q", "run")
+    removing = services.desired.act("q", "delete")
+    assert done(services, removing)["status"] == "succeeded"
+    done(services, running)
+    assert "q" not in services.grid.current().queries
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("q/")]
 
 
 def test_what_only_looks_like_a_name_is_no_use_of_it(start):
-    coordinator = start()
+    services = start()
     labelled = {**SPECIFICATION, "labels": {"place": "antenna", "kind": "fft9", "type": "Wave"}}
-    coordinator.submit(labelled, "t", "operator")
-    assert coordinator.uses("source", "antenna") is None
-    assert coordinator.uses("function", "fft9") is None
-    assert coordinator.uses("type", "Wave") is None
-    assert coordinator.uses("sink", "q") is None
-    assert coordinator.uses("function", "fft3") == "q"
-    assert coordinator.uses("type", "Radio") == "q"
+    services.desired.submit(labelled, "t", "operator")
+    assert services.uses("source", "antenna") is None
+    assert services.uses("function", "fft9") is None
+    assert services.uses("type", "Wave") is None
+    assert services.uses("sink", "q") is None
+    assert services.uses("function", "fft3") == "q"
+    assert services.uses("type", "Radio") == "q"
 
 
 def test_a_search_that_was_removed_gets_no_more_trials(start):
-    coordinator = start()
+    services = start()
     with pytest.raises(Problem, match="there is no optimization 'opt-gone'"):
-        coordinator.trials.stored(SPECIFICATION, 100, "t", "admin", "opt-gone", "central", False)
-    assert coordinator.trials.all_of_search("opt-gone") == []
+        services.trials.stored(TrialOrder(SPECIFICATION, 100, "opt-gone", "central"), "t", "admin")
+    assert services.trials.all_of_search("opt-gone") == []

@@ -117,7 +117,7 @@ def test_a_state_change_that_finds_no_room_is_stored_once_there_is_some(make_cli
         running = client.post("/v1/queries/q/run").headers["Location"]
         eventually(lambda: client.get(running).json()["status"], "succeeded".__eq__, 30)
         with file_size_limit(4096):
-            services.coordinator.grid.queries["q"].stop()
+            services.grid.queries["q"].stop()
             eventually(lambda: "a state change cannot be stored yet" in caplog.text, timeout_s=30)
             assert client.get("/v1/queries/q").json()["state"] == "active"
         query = eventually(lambda: client.get("/v1/queries/q").json(), lambda one: one["state"] == "installed", 30)
@@ -134,10 +134,10 @@ def test_a_coordinator_with_a_state_change_that_finds_no_room_can_be_closed(make
         running = client.post("/v1/queries/q/run").headers["Location"]
         eventually(lambda: client.get(running).json()["status"], "succeeded".__eq__, 30)
         with file_size_limit(4096):
-            services.coordinator.grid.queries["q"].stop()
+            services.grid.queries["q"].stop()
             eventually(lambda: "a state change cannot be stored yet" in caplog.text, timeout_s=30)
             services.coordinator.close()
-    assert not services.coordinator._recorder.is_alive()
+    assert not services.coordinator._states._thread.is_alive()
 
 
 def test_an_outcome_that_finds_no_room_is_stored_once_there_is_some(tmp_path):

@@ -45,7 +45,7 @@ def kept(first, count, length=4):
 
 
 class Queries:
-    """What routes ask a coordinator: queries by name, each with one log."""
+    """What routes of results ask for: views of queries by name, and the one log of each."""
 
     def __init__(self, folder):
         self._folder = folder
@@ -60,7 +60,7 @@ class Queries:
     def gives_spectra(self, name, stream):
         return stream == "spectra"
 
-    def result_log(self, name, stream):
+    def kept(self, name, stream):
         if name not in self.logs or stream not in (None, "results"):
             raise Problem("not-found", f"there is no result stream {stream!r} of {name!r}")
         return self.logs[name]
@@ -96,7 +96,7 @@ def service_over(tmp_path, **limits):
     queries = Queries(tmp_path / "results")
     app = FastAPI()
     service_settings = ServiceSettings(home=tmp_path, limits=ServiceLimits(result_streams=12, **limits))
-    app.state.services = SimpleNamespace(settings=service_settings, tokens=tokens, coordinator=queries)
+    app.state.services = SimpleNamespace(settings=service_settings, tokens=tokens, views=queries, logs=queries)
     errors.install(app)
     app.include_router(results.router)
     with serving(app) as url:

@@ -45,7 +45,7 @@ from gsdm_grid.model import PhysicalWindow
 T = TypeVar("T")
 
 
-class Interface(OptimizerInterface):
+class CoordinatorInterface(OptimizerInterface):
     """Base of `Client` and `AsyncClient`: knows the address and all requests; leaves the I/O to them."""
 
     timeout = httpx.Timeout(60.0, connect=10.0)
