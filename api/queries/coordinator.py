@@ -69,9 +69,9 @@ class Coordinator:
 
     def close(self) -> None:
         """End everything that runs here; the next start brings it back."""
+        self._operations.stop()
         self._grid.ready = False
         self._states.freeze()
-        self._operations.stop()
         self._watch.close()
         self._autoscaler.close()
         self._grid.close()

@@ -57,10 +57,12 @@ class LiveQueries:
 
     def let_go(self, query: ContinuousQuery) -> None:
         """The next `get` makes another query in the place of this one; it goes on with the totals."""
-        self._grid.current().forget(query.id)
+        with self._rows.lock:
+            self._rows.row(query.id)  # it may have been removed, and another of its name does not go on with its totals
+            self._grid.current().forget(query.id)
+            self._replaced[query.id] = query
         if query.state == "installed":
             query.uninstall()
-        self._replaced[query.id] = query
 
     def drop(self, name: str) -> list[str]:
         """End what a query runs on; gives the working nodes that could not be ended."""

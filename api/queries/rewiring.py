@@ -76,7 +76,6 @@ class Rewiring:
             self._live.let_go(query)
             plan = None
         self._states.settle()
-        self._specifications.keep(query.id, resolved)
         state = before if plan is not None else "specified"
         columns = {
             "specification": change.document,
@@ -85,7 +84,10 @@ class Rewiring:
         }
         if row["desired"] == "failed":
             columns["desired"] = state
-        self._rows.update_with_event(query.id, columns, state, change.explained(params.get("reason"), stall_s))
+        with self._rows.lock:
+            self._rows.row(query.id)  # it may have been removed meanwhile
+            self._specifications.keep(query.id, resolved)
+            self._rows.update_with_event(query.id, columns, state, change.explained(params.get("reason"), stall_s))
         if before == "installed":
             self._steps.install(self._live.get(query.id)[1])
         return {**change.result, "stall_s": stall_s}

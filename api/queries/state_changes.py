@@ -78,6 +78,10 @@ class Comebacks:
         self._attempts_s[name] = [then_s for then_s in self._attempts_s[name] if now_s - then_s < COMEBACK_S]
         return len(self._attempts_s[name]) < self._most
 
+    def forget(self, name: str) -> None:
+        """A query is removed."""
+        self._attempts_s.pop(name, None)
+
     def count(self, name: str, now_s: float) -> None:
         """It is brought back, and that is stored."""
         self._attempts_s[name].append(now_s)

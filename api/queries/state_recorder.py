@@ -63,6 +63,8 @@ class StateRecorder:
     def forget(self, name: str) -> None:
         """A query is removed."""
         self._running.pop(name, None)
+        self._activations.pop(name, None)
+        self._comebacks.forget(name)
 
     def freeze(self) -> None:
         """What changes from now on is the coordinator's own end: it is not stored, so the next start brings it back."""
@@ -126,8 +128,7 @@ class StateRecorder:
         is_over = ran and not runs
         plan = query.plan.to_json() if state == "compiled" and query.plan is not None else None
         change = StateChange(name, state, since_s, error, plan, query.positions() if is_over else None)
-        may_come_back = self._comebacks.may_try(name, time.monotonic()) and not self._frozen.is_set()
-        if change.lost_hosts(row["desired"]) and may_come_back:
+        if change.lost_hosts(row["desired"]) and self._may_come_back(name):
             self._bring_back(change)
             self._running[name] = runs
             return
@@ -143,6 +144,9 @@ class StateRecorder:
             self._rows.update_with_event(name, values, state, reason)
         self._running[name] = runs
         _log.info("state changed", extra={"query": name, "state": state, "reason": reason})
+
+    def _may_come_back(self, name: str) -> bool:
+        return self._comebacks.may_try(name, time.monotonic()) and not self._frozen.is_set()
 
     def _bring_back(self, change: StateChange) -> None:
         """What a query ran on is gone: it begins again after its last kept window, as after a crash of ours."""

@@ -169,9 +169,9 @@ class Execute(StreamOperator):
             self.executions += 1
             if view.step is None:  # it did not look: nothing of this block is of use to it
                 view.step = len(given)
-            view.advance()
             if result is not None:
                 blocks.append(self._placed(result, given))
+            view.advance()
         return blocks
 
     def _placed(self, result: Any, given: PhysicalWindow) -> PhysicalWindow:

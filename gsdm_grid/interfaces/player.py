@@ -79,6 +79,7 @@ class RecordedSource(StreamInterface):
         self._recording: Recording | None = None
         self._pacer: Pacer | None = None
         self._position = 0
+        self._ahead: PhysicalWindow | None = None  # windows that were read and are not due yet
 
     def load(self) -> Recording:
         """Open the recording; a `QueryError` if it cannot be read as this stream type."""
@@ -111,12 +112,10 @@ class RecordedSource(StreamInterface):
             limit = self._pacer.allowed(limit)
             if limit == 0:
                 return None
-        turn, row = divmod(self._position, recording.windows)
-        block = recording.read(row, min(row + limit, recording.windows))
-        if turn:
-            block = block.replace(ts=block.ts + turn * recording.period_ns)
+        block = self._read(recording, limit) if self._ahead is None else self._ahead
         if self._pacer is not None and self._realtime:
-            due = self._pacer.allowed_by_ts(block.ts)
+            due = min(self._pacer.allowed_by_ts(block.ts), limit)
+            self._ahead = cut(block, due) if due < len(block) else None
             if due == 0:
                 return None
             block = PhysicalWindow(block.type, cut(block, 0, due).columns)
@@ -127,9 +126,15 @@ class RecordedSource(StreamInterface):
         self._position += len(block)
         return block
 
+    def _read(self, recording: Recording, limit: int) -> PhysicalWindow:
+        turn, row = divmod(self._position, recording.windows)
+        block = recording.read(row, min(row + limit, recording.windows))
+        return block.replace(ts=block.ts + turn * recording.period_ns) if turn else block
+
     def seek(self, ordinal: int) -> None:
         """See `StreamInterface`."""
         self._position = ordinal
+        self._ahead = None
         if self._pacer is not None:
             self._pacer = Pacer(self.context.clock, self._rate)
 
@@ -139,7 +144,7 @@ class RecordedSource(StreamInterface):
 
     def close(self) -> None:
         """See `StreamInterface`."""
-        self._recording = None
+        self._recording = self._ahead = None
 
 
 class _Arrays:

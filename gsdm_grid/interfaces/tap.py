@@ -174,6 +174,7 @@ class TapSource(StreamInterface):
         self._taken = 0
         self._resting = False
         self._position = StreamPosition()
+        self._time_mark: int = NO_TIME_MARK  # what the reader was told
 
     def listen(self, channel: str, replayable: bool) -> None:
         """What the next run reads; said before it is opened."""
@@ -209,8 +210,9 @@ class TapSource(StreamInterface):
                 self._items.popleft()
                 self._taken += 1
             self._progress()
-            if len(block) or block.time_mark > NO_TIME_MARK:
+            if len(block) or block.time_mark > self._time_mark:
                 self._position.advance(block)
+                self._time_mark = max(self._time_mark, block.time_mark)
                 return block
         self._progress()
         if self._items:

@@ -98,7 +98,7 @@ class TimeOrder:
             passed, rest = cut(run, 0, count), cut(run, count)
             parts.append((number, passed))
             self.held -= count
-            self._held_bytes -= passed.nbytes
+            self._held_bytes += rest.nbytes - run.nbytes
             if len(rest):
                 heapq.heappush(self._runs, (int(rest.ts[0]), number, rest))
         return _in_order(parts) if parts else PhysicalWindow.empty(block.type)

@@ -187,7 +187,11 @@ class ResultLog:
             count += 1
         if not count:
             return
-        self._keep_start(self._files[count])
+        try:
+            self._keep_start(self._files[count])
+        except OSError as error:  # it is tried again after the next block
+            _log.warning("result log %s cannot delete what is no longer kept: %s", self.path, error)
+            return
         with self._changed:
             retired, self._files = self._files[:count], self._files[count:]
             self._bytes -= sum(file.size for file in retired)
@@ -200,10 +204,7 @@ class ResultLog:
         if position.ordinal is None:  # nothing before it can be read
             return
         start = LogStart(file.first, position.ordinal, position.count)
-        try:
-            write_start(self.path, start)
-        except OSError as error:
-            raise ChannelError(f"result log {str(self.path)!r} cannot be written: {error}") from error
+        write_start(self.path, start)
         self._start = start
 
     def _write(self, file: LogFile, pieces: list[Any], size: int) -> None:

@@ -34,6 +34,12 @@ def last_of_three(s):
     return sliding_window(s, 3, 2)[2]
 
 
+@sqf(Level, whole=True, uses_neighbours=True, register=False)
+def threes_at_their_start(s):
+    three = sliding_window(s, 3, 3)
+    return three.replace(ts=np.full(3, three.ts[0]))
+
+
 @sqf(Level, register=False, init=lambda: {"begin": 0, "sum": 0.0})
 def per_hundred(s, state):
     """Sums of intervals: each comes with the first window of the next, and has the time at which it began."""
@@ -69,7 +75,7 @@ def declared_earlier(s):
     return earlier.code(s)
 
 
-PROMISE = (kept, start_of_span, last_of_three)
+PROMISE = (kept, start_of_span, last_of_three, threes_at_their_start)
 PROMISE_NOTHING = (per_hundred, declared_earlier)
 
 

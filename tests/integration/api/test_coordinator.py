@@ -401,6 +401,18 @@ def test_a_query_that_is_removed_before_its_run_is_carried_out_is_not_made_again
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("q/")]
 
 
+def test_a_query_that_is_removed_while_its_plan_changes_leaves_nothing_to_the_next_of_its_name(start):
+    services = start()
+    services.desired.submit(SPECIFICATION, "t", "operator")
+    done(services, services.desired.act("q", "install"))
+    query = services.grid.current().queries["q"]
+    done(services, services.desired.act("q", "delete"))
+    with pytest.raises(Problem, match="there is no query 'q'"):
+        services.desired._live.let_go(query)
+    services.desired.submit(SPECIFICATION, "t", "operator")
+    assert done(services, services.desired.act("q", "install"))["status"] == "succeeded"
+
+
 def test_what_only_looks_like_a_name_is_no_use_of_it(start):
     services = start()
     labelled = {**SPECIFICATION, "labels": {"place": "antenna", "kind": "fft9", "type": "Wave"}}

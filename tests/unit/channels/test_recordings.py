@@ -262,6 +262,38 @@ def test_a_player_that_waits_knows_when_the_next_window_is_due(tmp_path):
     assert len(source.next(10)) == 1
 
 
+class CountedPlayer(PlayerSource):
+    """Counts the windows that it reads from its file."""
+
+    def load(self):
+        recording, self.read_windows = super().load(), 0
+        read = recording.read
+
+        def counted(start, stop):
+            block = read(start, stop)
+            self.read_windows += len(block)
+            return block
+
+        recording.read = counted
+        return recording
+
+
+def test_a_player_in_real_time_reads_each_window_once(tmp_path):
+    record(RecorderSink(Plain, {"path": tmp_path / "r.npy"}), [plain(40).replace(ts=np.arange(40) * 1_000_000)])
+    clock = FakeClock(0.0)
+    source = opened(CountedPlayer(Plain, {"path": tmp_path / "r.npy", "realtime": True}), clock)
+    played, step = [], 0
+    while len(played) < 40:
+        step += 1
+        clock.s = step * 0.0005
+        if (block := source.next(2 if step % 7 else 16)) is not None:
+            played += list(block)
+    assert played == list(plain(40).replace(ts=np.arange(40) * 1_000_000))
+    assert source.read_windows == 40
+    source.seek(39)
+    assert [int(window.ts) for window in source.next(10)] == [39_000_000]
+
+
 def test_a_reopened_player_goes_on_where_it_was(tmp_path):
     record(RecorderSink(Plain, {"path": tmp_path / "r.npy"}), [plain(5)])
     source = opened(PlayerSource(Plain, {"path": tmp_path / "r.npy"}))

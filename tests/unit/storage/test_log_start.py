@@ -1,12 +1,14 @@
 """Where what is kept of a result log begins: how many windows of its last ordinal there were before."""
 
+import errno
+import os
 import shutil
 
 import numpy as np
 import pytest
 
 from gsdm_grid.model import TypeRegistry, create_stream_type
-from gsdm_grid.storage import ResultLog
+from gsdm_grid.storage import ResultLog, result_log
 
 Parted = create_stream_type("Parted", {"n": "int64", "v": "vector[32] of int64"}, registry=TypeRegistry())
 LIMITS = {"keep_bytes": 4000, "segment_bytes": 1000}
@@ -27,6 +29,22 @@ def written(folder, stop=200, ordinal=7):
     assert log.first > 0
     log.close()
     return log
+
+
+def test_a_log_that_cannot_say_where_it_begins_takes_windows_and_deletes_later(tmp_path, monkeypatch):
+    def full_disk(folder, start):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    log = ResultLog(tmp_path, Parted, **LIMITS)
+    with monkeypatch.context() as patched:
+        patched.setattr(result_log, "write_start", full_disk)
+        for first in range(0, 100, 2):
+            log.append(parts(first, 2, first))
+    assert (log.first, log.next) == (0, 100)
+    log.append(parts(100, 2, 100))
+    assert log.first > 50
+    assert log.kept_bytes <= LIMITS["keep_bytes"]
+    log.close()
 
 
 def test_windows_of_the_last_ordinal_that_are_no_longer_kept_are_not_taken_a_second_time(tmp_path):
