@@ -14,6 +14,7 @@ from api.queries.service_grid import ServiceGrid
 from api.queries.state_changes import may_give_up_hosts
 from gsdm_grid.coordination import ContinuousQuery
 from gsdm_grid.errors import GsdmError
+from gsdm_grid.plan import HostKind
 
 _log = logging.getLogger("gsdm.coordinator")
 
@@ -35,8 +36,11 @@ class IdleHosts:
 
     def give_up_one(self, waiting: ContinuousQuery) -> None:
         """A query waits for hosts: one that has run and stopped gives its hosts up. Called now and then."""
+        needed = _acquired_kinds(waiting)
         for name, query in list(self._grid.current().queries.items()):
             if query is waiting or query.state != "installed" or self._operations.unfinished(name):
+                continue
+            if not needed & _acquired_kinds(query):
                 continue
             if not may_give_up_hosts(self._rows.columns(name, "run", "desired")):
                 continue
@@ -45,3 +49,8 @@ class IdleHosts:
                 self._act(name, "deactivate", {"mode": "immediate", "reason": reason})
                 _log.info("hosts given up", extra={"query": name, "reason": reason})
                 return
+
+
+def _acquired_kinds(query: ContinuousQuery) -> set[HostKind]:
+    """Kinds of hosts that a query has, or waits for. Threads of the coordinator are nobody's lack."""
+    return {site.host for site in query.plan.sites} - {"thread", "local"} if query.plan is not None else set()

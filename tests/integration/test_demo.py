@@ -149,7 +149,7 @@ def test_a_bare_kernel_that_cannot_begin_says_so():
     [
         ("grid", "Ray: starting"),
         ("grid", "plans: installing"),
-        ("grid", "measuring: "),
+        pytest.param("grid", "measuring: ", marks=pytest.mark.long),
         ("threads", "plans: installing"),
         ("threads", "measuring: "),
         ("threads", "growing: "),

@@ -388,6 +388,7 @@ def test_queries_that_wait_for_hosts_hold_up_neither_a_removal_nor_others(start)
     for name in names:
         services.desired.act(name, "delete")
     eventually(lambda: [query["name"] for query in services.views.page(100, None)], lambda left: left == ["q"])
+    assert services.views.view("q")["state"] == "installed"  # its threads are not what the others waited for
 
 
 def test_a_query_that_is_removed_before_its_run_is_carried_out_is_not_made_again(start):
