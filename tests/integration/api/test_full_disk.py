@@ -69,6 +69,14 @@ def submit(client, name):
     return client.post("/v1/queries", json=document)
 
 
+def run(client):
+    """Submit a query that keeps no results, and run it."""
+    document = {"name": "q", "inputs": [RADIO], "function": "identity", "outputs": [{"interface": "null"}]}
+    assert client.post("/v1/queries", json=document).status_code == 201
+    running = client.post("/v1/queries/q/run").headers["Location"]
+    eventually(lambda: client.get(running).json()["status"], "succeeded".__eq__, 30)
+
+
 def test_a_full_disk_while_submitting_is_a_problem_of_its_own_and_the_coordinator_still_closes(make_client):
     services, client = make_client()
     database = SmallDatabase(services.store.engine)
@@ -98,11 +106,8 @@ def test_a_file_that_may_not_grow_is_a_full_disk(make_client):
 
 def test_states_are_stored_again_after_a_disk_was_full_for_a_while(make_client, caplog):
     _, client = make_client()
-    document = {"name": "q", "inputs": [RADIO], "function": "identity", "outputs": [{"interface": "null"}]}
     with client:
-        assert client.post("/v1/queries", json=document).status_code == 201
-        running = client.post("/v1/queries/q/run").headers["Location"]
-        eventually(lambda: client.get(running).json()["status"], "succeeded".__eq__, 30)
+        run(client)
         with file_size_limit(4096):
             eventually(lambda: "it could not be stored that a query has settled" in caplog.text, timeout_s=30)
         assert client.post("/v1/queries/q/deactivate").status_code == 202
@@ -111,11 +116,8 @@ def test_states_are_stored_again_after_a_disk_was_full_for_a_while(make_client, 
 
 def test_a_state_change_that_finds_no_room_is_stored_once_there_is_some(make_client, caplog):
     services, client = make_client()
-    document = {"name": "q", "inputs": [RADIO], "function": "identity", "outputs": [{"interface": "null"}]}
     with client:
-        assert client.post("/v1/queries", json=document).status_code == 201
-        running = client.post("/v1/queries/q/run").headers["Location"]
-        eventually(lambda: client.get(running).json()["status"], "succeeded".__eq__, 30)
+        run(client)
         with file_size_limit(4096):
             services.grid.queries["q"].stop()
             eventually(lambda: "a state change cannot be stored yet" in caplog.text, timeout_s=30)
@@ -128,11 +130,8 @@ def test_a_state_change_that_finds_no_room_is_stored_once_there_is_some(make_cli
 
 def test_a_coordinator_with_a_state_change_that_finds_no_room_can_be_closed(make_client, caplog):
     services, client = make_client()
-    document = {"name": "q", "inputs": [RADIO], "function": "identity", "outputs": [{"interface": "null"}]}
     with client:
-        assert client.post("/v1/queries", json=document).status_code == 201
-        running = client.post("/v1/queries/q/run").headers["Location"]
-        eventually(lambda: client.get(running).json()["status"], "succeeded".__eq__, 30)
+        run(client)
         with file_size_limit(4096):
             services.grid.queries["q"].stop()
             eventually(lambda: "a state change cannot be stored yet" in caplog.text, timeout_s=30)
